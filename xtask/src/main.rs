@@ -1,0 +1,2 @@
+//! The one entry to everything a developer does here.
+fn main() {}
