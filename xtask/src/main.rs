@@ -1,2 +1,91 @@
-//! The one entry to everything a developer does here.
-fn main() {}
+//! The one entry to everything a developer does here: `cargo xtask <command>`.
+//!
+//! This file only maps arguments to commands; each command is one module.
+//! It depends on no crate of the network, so that it builds in seconds and can judge all of them.
+//! Data goes to standard output, everything said about it to standard error.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool talks to its user"
+)]
+
+mod bench;
+mod cargo;
+mod ci;
+mod dist;
+mod packages;
+mod process;
+mod sim;
+mod soak;
+mod test;
+mod tidy;
+mod up;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Builds, runs, checks and ships OpenGPU.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Build the `opengpu` binary and start a local network with it.
+    Up(up::Arguments),
+    /// Run every check that a change must pass, and count the tests.
+    Test(test::Arguments),
+    /// Check the rules of the house that the compiler does not know.
+    Tidy,
+    /// Run random and hostile transactions against the ledger, all invariants after every block.
+    Soak(soak::Arguments),
+    /// Simulate whole networks with faults, one per seed.
+    Sim(sim::Arguments),
+    /// Measure, and print one `want` line per wanted figure.
+    Bench(bench::Arguments),
+    /// Do what continuous integration does.
+    Ci,
+    /// Make a release archive with the stripped binary.
+    Dist,
+    /// Install the named packages, for example `deb:npm` or `pip:eth-account`.
+    Packages(packages::Arguments),
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Up(arguments) => up::run(&arguments),
+        Command::Test(arguments) => test::run(&arguments),
+        Command::Tidy => tidy::run(),
+        Command::Soak(arguments) => soak::run(&arguments, cargo::Profile::Release),
+        Command::Sim(arguments) => sim::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Ci => ci::run(),
+        Command::Dist => dist::run(),
+        Command::Packages(arguments) => packages::run(&arguments),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+}

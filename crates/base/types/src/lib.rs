@@ -1,1 +1,53 @@
-//! To be written.
+//! The words of the protocol as types: units, ids, transactions, blocks, receipts and the entries
+//! of the state, each with one canonical encoding.
+//!
+//! This crate holds no rules. It knows neither JSON nor floats nor clocks; what a transfer *does*
+//! is `opengpu-ledger`'s business. What it does guarantee:
+//!
+//! - one value, one byte string: decoding refuses trailing bytes, unknown tags and broken limits;
+//! - every limit is part of the type ([`List`], [`Text`]), so nothing large is ever allocated
+//!   before it was allowed;
+//! - every signature covers a domain string and the chain id ([`Transaction::body`]).
+//!
+//! `tests/conformance.rs` pins a hash per type: changing an encoding is a protocol change.
+
+mod bounded;
+mod boxed;
+mod codec;
+mod entry;
+mod evidence;
+mod genesis;
+mod header;
+mod operation;
+mod parameters;
+mod rate;
+mod receipt;
+mod seat;
+mod summary;
+mod transaction;
+mod units;
+
+pub use bounded::{List, Text, TooLong};
+pub use boxed::Boxed;
+pub use entry::{
+    Account, BeaconRecord, Candidates, ChainState, Delegation, Duty, DutyKind, Entry, Jail, Key,
+    Offences, Queue, SpendingLimit, Supply, Treasury, Turn, Turns, Unbonding, UnbondingPool,
+    Validator, ValidatorStatus, Vesting,
+};
+pub use evidence::{Evidence, Vote, VoteKind, consensus_namespace};
+pub use genesis::{Allocation, Genesis, GenesisValidator, TreasuryStream, VestingTerms};
+pub use header::{Block, Header, StateCommitment, Upgrade};
+pub use operation::{Operation, Purpose, ValidatorKeys};
+pub use parameters::{Emission, Parameters};
+pub use rate::{Rate, RateBase, RateUnit};
+pub use receipt::{CloseReason, Event, Failure, Outcome, Receipt, SlashReason};
+pub use seat::{ConsensusKey, NetworkAddress, Seat, SeatSet};
+pub use transaction::{Authorization, SignedTransaction, Transaction, TransactionId};
+pub use units::{
+    Amount, AmountError, ChainId, Epoch, Height, Millis, Nonce, Permille, RewardIndex, RuleVersion,
+    Shares, UnbondingId, View, Weight, mul_div,
+};
+
+pub use opengpu_crypto::{
+    Address, BeaconPublicKey, BeaconSignature, Digest, PublicKey, Seed, Signature,
+};

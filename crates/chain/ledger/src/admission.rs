@@ -1,0 +1,202 @@
+//! Whether a transaction may stand in a block: who signs, whose turn it is, who pays.
+//!
+//! The same checks run when a node takes a transaction in and when a block executes it; signatures
+//! themselves are checked before, in batches, by the caller.
+
+use crate::{
+    error::{Invalid, Rejection},
+    execution::BlockContext,
+    fee::fee_of,
+    state::{Overlay, State},
+    table::tables::{Accounts, Chain, Duties, Params, SpendingLimits},
+    weight::weight_of,
+};
+use commonware_codec::EncodeSize as _;
+use opengpu_types::{
+    Account, Address, Amount, DutyKind, Nonce, Operation, SignedTransaction, SpendingLimit,
+    Transaction, Weight,
+};
+
+/// Transactions of one lane are executed in the order of their nonces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lane {
+    /// Account that acts.
+    pub sender: Address,
+    /// Address of the key that signs: the sender's own, or one with a spending limit.
+    pub signer: Address,
+}
+
+impl Lane {
+    /// The lane of a transaction.
+    pub fn of(signed: &SignedTransaction) -> Result<Self, Invalid> {
+        let signer = signed.signer.key.address().map_err(|_| Invalid::BadKey)?;
+        Ok(Self { sender: signed.transaction.sender, signer })
+    }
+
+    /// Whether the account signs for itself.
+    pub fn is_own(&self) -> bool {
+        self.sender == self.signer
+    }
+}
+
+/// A transaction that may be executed now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Admitted {
+    pub(crate) lane: Lane,
+    pub(crate) payer: Address,
+    pub(crate) weight: Weight,
+    pub(crate) fee: Amount,
+    /// The sender's account; none if the sponsor opens it now.
+    pub(crate) account: Option<Account>,
+    /// Set when a key with a limit signs.
+    pub(crate) limit: Option<SpendingLimit>,
+}
+
+/// Checks a transaction as the next block would; for mempools. `NonceAhead` is the caller's to
+/// judge: it may hold the transaction back until its turn.
+pub fn admit<S: State>(
+    state: &Overlay<S>,
+    context: &BlockContext,
+    signed: &SignedTransaction,
+) -> Result<(), Rejection> {
+    check(state, context, signed).map(|_| ())
+}
+
+pub(crate) fn check<S: State>(
+    state: &Overlay<S>,
+    context: &BlockContext,
+    signed: &SignedTransaction,
+) -> Result<Admitted, Rejection> {
+    let transaction = &signed.transaction;
+    check_shape(signed)?;
+    if transaction.valid_until < context.height {
+        let (until, height) = (transaction.valid_until, context.height);
+        return Err(Invalid::Expired { until, height }.into());
+    }
+    let lane = Lane::of(signed)?;
+    let payer = payer(signed)?;
+    let account = state.find::<Accounts>(transaction.sender)?;
+    let limit = match lane.is_own() {
+        true => None,
+        false => Some(limit(state, context, lane)?),
+    };
+    if account.is_none() && transaction.sponsor.is_none() {
+        return Err(Invalid::NoAccount.into());
+    }
+    let expected = match (&limit, &account) {
+        (Some(limit), _) => limit.nonce,
+        (None, Some(account)) => account.nonce,
+        (None, None) => Nonce(0),
+    };
+    check_nonce(transaction.nonce, expected)?;
+
+    let weight = weight_of(signed);
+    let parameters = state.must::<Params>(())?;
+    let used = state.flows.weight.0.saturating_add(weight.0);
+    if used > parameters.block_weight.0 {
+        return Err(Invalid::BlockFull { weight }.into());
+    }
+    let fee = if transaction.is_fee_free() {
+        check_duty(state, transaction, lane)?;
+        let free = state.flows.free_weight.0.saturating_add(weight.0);
+        if free > parameters.block_weight.0 / 4 {
+            return Err(Invalid::FreeSpaceFull.into());
+        }
+        Amount::ZERO
+    } else {
+        let opening = if account.is_none() { parameters.account_reserve } else { Amount::ZERO };
+        check_fee(state, transaction, weight, payer, opening, limit.as_ref())?
+    };
+    Ok(Admitted { lane, payer, weight, fee, account, limit })
+}
+
+fn check_shape(signed: &SignedTransaction) -> Result<(), Invalid> {
+    if signed.transaction.operations.is_empty() {
+        return Err(Invalid::Empty);
+    }
+    let (size, limit) = (signed.encode_size(), Transaction::MAX_SIZE);
+    if size > limit {
+        return Err(Invalid::TooLarge { size, limit });
+    }
+    Ok(())
+}
+
+/// Who pays the fee.
+fn payer(signed: &SignedTransaction) -> Result<Address, Invalid> {
+    match (&signed.transaction.sponsor, &signed.sponsor) {
+        (None, None) => Ok(signed.transaction.sender),
+        (Some(sponsor), Some(authorization)) => {
+            let address = authorization.key.address().map_err(|_| Invalid::BadKey)?;
+            let fits = address == *sponsor && address != signed.transaction.sender;
+            if fits { Ok(address) } else { Err(Invalid::SponsorMismatch) }
+        }
+        _ => Err(Invalid::SponsorMismatch),
+    }
+}
+
+fn limit<S: State>(
+    state: &Overlay<S>,
+    context: &BlockContext,
+    lane: Lane,
+) -> Result<SpendingLimit, Rejection> {
+    let limit =
+        state.find::<SpendingLimits>((lane.sender, lane.signer))?.ok_or(Invalid::NotAuthorized)?;
+    if limit.until < context.time {
+        return Err(Invalid::LimitExpired { until: limit.until }.into());
+    }
+    Ok(limit)
+}
+
+fn check_nonce(got: Nonce, expected: Nonce) -> Result<(), Invalid> {
+    match got.cmp(&expected) {
+        std::cmp::Ordering::Less => Err(Invalid::NonceUsed { got, expected }),
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Greater => Err(Invalid::NonceAhead { got, expected }),
+    }
+}
+
+/// A fee-free transaction is exactly one discharge of one open duty, by the account's own key.
+fn check_duty<S: State>(
+    state: &Overlay<S>,
+    transaction: &Transaction,
+    lane: Lane,
+) -> Result<(), Rejection> {
+    let plain = transaction.tip.is_zero() && transaction.sponsor.is_none() && lane.is_own();
+    let [Operation::ConfirmSeat { epoch }] = &*transaction.operations else {
+        return Err(Invalid::NoOpenDuty.into());
+    };
+    let duty = DutyKind::ConfirmSeat { epoch: *epoch };
+    if !plain || state.find::<Duties>((transaction.sender, duty))?.is_none() {
+        return Err(Invalid::NoOpenDuty.into());
+    }
+    Ok(())
+}
+
+fn check_fee<S: State>(
+    state: &Overlay<S>,
+    transaction: &Transaction,
+    weight: Weight,
+    payer: Address,
+    opening: Amount,
+    limit: Option<&SpendingLimit>,
+) -> Result<Amount, Rejection> {
+    let base_fee = state.must::<Chain>(())?.base_fee;
+    let max_fee = transaction.max_fee;
+    let fee = fee_of(transaction, weight, base_fee)
+        .ok_or(Invalid::FeeTooLow { fee: Amount(u128::MAX), max_fee })?;
+    if fee > max_fee {
+        return Err(Invalid::FeeTooLow { fee, max_fee }.into());
+    }
+    let balance = state.find::<Accounts>(payer)?.unwrap_or_default().balance;
+    let needed = fee.plus(opening).unwrap_or(Amount(u128::MAX));
+    if balance < needed {
+        return Err(Invalid::CannotPay { balance, fee: needed }.into());
+    }
+    if let Some(limit) = limit
+        && payer == transaction.sender
+        && limit.remaining < fee
+    {
+        return Err(Invalid::LimitTooSmall { remaining: limit.remaining, fee }.into());
+    }
+    Ok(fee)
+}

@@ -1,0 +1,162 @@
+//! Slashing: stake lost by rule, for conflicting votes and for missed leader turns.
+//!
+//! An offence in epoch `e` reaches what is bonded now and everything that began to unbond in `e`
+//! or later; what left before was not behind the validator any more. Each validator is punished at
+//! most once for each epoch. Of what is taken, a part goes to the reporter and the rest is burned.
+
+use crate::{
+    bank,
+    error::{Corruption, Halt, Stop},
+    execution::BlockContext,
+    state::{Flows, Overlay, State},
+    table::tables::{OffenceLists, Params, Seats, TurnLists, UnbondingPools, Validators},
+};
+use opengpu_crypto::verify_ed25519_vote;
+use opengpu_types::{
+    Address, Amount, Epoch, Event, Evidence, Failure, Jail, Millis, Permille, SeatSet, SlashReason,
+    Turn, ValidatorStatus,
+};
+
+/// Fewer turns than this say nothing about a seat.
+const TURNS_THAT_COUNT: u32 = 4;
+
+pub(crate) fn report<S: State>(
+    state: &mut Overlay<S>,
+    context: &BlockContext,
+    reporter: Address,
+    evidence: &Evidence,
+    events: &mut Vec<Event>,
+) -> Result<(), Stop> {
+    let epoch = evidence.epoch;
+    let seats = state.find::<Seats>(epoch)?.ok_or(Failure::EvidenceExpired)?;
+    let seat = seats.seat(&evidence.voter).ok_or(Failure::InvalidEvidence)?;
+    let genuine = [&evidence.first, &evidence.second].into_iter().all(|vote| {
+        let (namespace, message) = vote.signed_parts(context.chain, epoch, evidence.view);
+        verify_ed25519_vote(&evidence.voter.0, &namespace, &message, &vote.signature)
+    });
+    if !evidence.conflicts() || !genuine {
+        return Err(Failure::InvalidEvidence.into());
+    }
+    let offender = seat.validator;
+    let mut offences = state.find::<OffenceLists>(epoch)?.unwrap_or_default();
+    if offences.validators.binary_search(&offender).is_ok() {
+        return Err(Failure::AlreadyPunished.into());
+    }
+    offences.validators.insert_sorted(offender).map_err(|_| Failure::Overflow)?;
+    state.set::<OffenceLists>(epoch, offences);
+
+    let parameters = state.must::<Params>(())?;
+    let terms = Terms {
+        offender,
+        epoch,
+        part: parameters.conflict_slash,
+        reason: SlashReason::ConflictingVotes,
+        reporter: Some((reporter, parameters.reporter_share)),
+        jail: parameters.unbonding.max(parameters.jail),
+    };
+    Ok(slash(state, context, &terms, events)?)
+}
+
+struct Terms {
+    offender: Address,
+    epoch: Epoch,
+    part: Permille,
+    reason: SlashReason,
+    reporter: Option<(Address, Permille)>,
+    jail: Millis,
+}
+
+fn slash<S: State>(
+    state: &mut Overlay<S>,
+    context: &BlockContext,
+    terms: &Terms,
+    events: &mut Vec<Event>,
+) -> Result<(), Halt> {
+    let address = terms.offender;
+    let Some(mut validator) = state.find::<Validators>(address)? else { return Ok(()) };
+    let mut taken = take(&mut validator.stake, terms.part)?;
+    for epoch in &validator.unbonding_epochs {
+        if *epoch >= terms.epoch {
+            let mut pool = state.must::<UnbondingPools>((address, *epoch))?;
+            Flows::add(&mut taken, take(&mut pool.stake, terms.part)?)?;
+            state.set::<UnbondingPools>((address, *epoch), pool);
+        }
+    }
+    let until = context.time.plus(terms.jail);
+    let jailed = match validator.status {
+        ValidatorStatus::Active => true,
+        ValidatorStatus::Jailed(jail) => jail.until < until,
+        ValidatorStatus::Retired => false,
+    };
+    if jailed {
+        validator.status = ValidatorStatus::Jailed(Jail { until });
+        events.push(Event::Jailed { validator: address, until });
+    }
+    state.set::<Validators>(address, validator);
+
+    let paid = match terms.reporter {
+        Some((reporter, share)) => {
+            let paid = share.of(taken);
+            bank::credit(state, reporter, paid)?;
+            paid
+        }
+        None => Amount::ZERO,
+    };
+    let burned = taken.minus(paid).ok_or(Corruption::OutOfRange("a slash"))?;
+    Flows::add(&mut state.flows.burned, burned)?;
+    let reason = terms.reason;
+    events.push(Event::Slashed {
+        validator: address,
+        reason,
+        amount: taken,
+        burned,
+        reporter: paid,
+    });
+    Ok(())
+}
+
+fn take(stake: &mut Amount, part: Permille) -> Result<Amount, Corruption> {
+    let taken = part.of(*stake);
+    *stake = stake.minus(taken).ok_or(Corruption::OutOfRange("stake"))?;
+    Ok(taken)
+}
+
+/// Slashes and jails seats that missed too many of their turns in the epoch that ends; nobody if
+/// more than a third of the seats did, because then the network failed and not a seat.
+pub(crate) fn punish_missed_turns<S: State>(
+    state: &mut Overlay<S>,
+    context: &BlockContext,
+    seats: &SeatSet,
+    events: &mut Vec<Event>,
+) -> Result<(), Halt> {
+    let parameters = state.must::<Params>(())?;
+    let turns = state.must::<TurnLists>(())?.turns;
+    let absent: Vec<_> = seats
+        .seats
+        .iter()
+        .zip(&turns)
+        .filter(|(_, turn)| misses_too_many(turn, parameters.missed_limit))
+        .map(|(seat, _)| seat.validator)
+        .collect();
+    if absent.len().saturating_mul(3) > seats.seats.len() {
+        return Ok(());
+    }
+    for offender in absent {
+        let terms = Terms {
+            offender,
+            epoch: seats.epoch,
+            part: parameters.missed_slash,
+            reason: SlashReason::MissedTurns,
+            reporter: None,
+            jail: parameters.jail,
+        };
+        slash(state, context, &terms, events)?;
+    }
+    Ok(())
+}
+
+fn misses_too_many(turn: &Turn, limit: Permille) -> bool {
+    let all = turn.led.saturating_add(turn.missed);
+    let missed = u64::from(turn.missed).saturating_mul(1000);
+    all >= TURNS_THAT_COUNT && missed > u64::from(limit.get()).saturating_mul(u64::from(all))
+}

@@ -1,0 +1,251 @@
+//! The state as the ledger sees it: entries by key, with a buffer of changes on top.
+
+use crate::{
+    error::{Corruption, Halt},
+    table::Table,
+};
+use opengpu_types::{Amount, Entry, Key, Weight};
+use std::collections::BTreeMap;
+
+/// An entry that is not in memory. Whether it exists is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unloaded(pub Key);
+
+/// Entries of the state before a block.
+pub trait State {
+    /// The entry of a key, if there is one.
+    fn get(&self, key: &Key) -> Result<Option<&Entry>, Unloaded>;
+}
+
+/// The whole state in memory: for simulation, soak tests and tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory(BTreeMap<Key, Entry>);
+
+impl Memory {
+    /// Applies the changes of a block.
+    pub fn commit(&mut self, changes: impl IntoIterator<Item = (Key, Option<Entry>)>) {
+        for (key, entry) in changes {
+            match entry {
+                Some(entry) => self.0.insert(key, entry),
+                None => self.0.remove(&key),
+            };
+        }
+    }
+
+    /// All entries in the order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Entry)> {
+        self.0.iter()
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no entry at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl State for Memory {
+    fn get(&self, key: &Key) -> Result<Option<&Entry>, Unloaded> {
+        Ok(self.0.get(key))
+    }
+}
+
+impl<S: State> State for &S {
+    fn get(&self, key: &Key) -> Result<Option<&Entry>, Unloaded> {
+        (**self).get(key)
+    }
+}
+
+/// Tokens and weight that a block moves outside of entries, since its beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flows {
+    /// Created.
+    pub minted: Amount,
+    /// Destroyed.
+    pub burned: Amount,
+    /// Put into the pool that validators share at the end of the epoch.
+    pub pooled: Amount,
+    /// Taken out of that pool.
+    pub shared: Amount,
+    /// For the leader.
+    pub tips: Amount,
+    /// Weight of the transactions so far.
+    pub weight: Weight,
+    /// Weight of the fee-free ones among them.
+    pub free_weight: Weight,
+    /// Debited from the sender by the running transaction.
+    pub spent: Amount,
+}
+
+impl Flows {
+    /// Adds to one of the sums.
+    pub(crate) fn add(field: &mut Amount, amount: Amount) -> Result<(), Corruption> {
+        *field = field.plus(amount).ok_or(Corruption::OutOfRange("a flow of the block"))?;
+        Ok(())
+    }
+}
+
+/// Where to go back to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checkpoint {
+    journal: usize,
+    flows: Flows,
+}
+
+/// Changes on top of a state, with a way back.
+#[derive(Debug)]
+pub struct Overlay<S> {
+    base: S,
+    changes: BTreeMap<Key, Option<Entry>>,
+    journal: Vec<(Key, Option<Option<Entry>>)>,
+    /// What moves outside of entries.
+    pub(crate) flows: Flows,
+}
+
+impl<S> Overlay<S> {
+    /// Nothing changed yet.
+    pub const fn new(base: S) -> Self {
+        Self {
+            base,
+            changes: BTreeMap::new(),
+            journal: Vec::new(),
+            flows: Flows {
+                minted: Amount::ZERO,
+                burned: Amount::ZERO,
+                pooled: Amount::ZERO,
+                shared: Amount::ZERO,
+                tips: Amount::ZERO,
+                weight: Weight(0),
+                free_weight: Weight(0),
+                spent: Amount::ZERO,
+            },
+        }
+    }
+
+    /// The state below, to load entries into it.
+    pub const fn base_mut(&mut self) -> &mut S {
+        &mut self.base
+    }
+
+    /// The state below.
+    pub const fn base(&self) -> &S {
+        &self.base
+    }
+
+    /// What has changed so far.
+    pub const fn changes(&self) -> &BTreeMap<Key, Option<Entry>> {
+        &self.changes
+    }
+
+    /// Ends with the changes.
+    pub fn into_changes(self) -> BTreeMap<Key, Option<Entry>> {
+        self.changes
+    }
+
+    pub(crate) const fn checkpoint(&self) -> Checkpoint {
+        Checkpoint { journal: self.journal.len(), flows: self.flows }
+    }
+
+    /// Undoes everything since the checkpoint.
+    pub(crate) fn rollback(&mut self, to: Checkpoint) {
+        while self.journal.len() > to.journal {
+            let Some((key, before)) = self.journal.pop() else { break };
+            match before {
+                Some(entry) => self.changes.insert(key, entry),
+                None => self.changes.remove(&key),
+            };
+        }
+        self.flows = to.flows;
+    }
+
+    /// Makes everything so far permanent for this block.
+    pub(crate) fn seal(&mut self) {
+        self.journal.clear();
+    }
+
+    fn put(&mut self, key: Key, entry: Option<Entry>) {
+        let before = self.changes.insert(key, entry);
+        self.journal.push((key, before));
+    }
+}
+
+impl<S: State> Overlay<S> {
+    /// The entry of a table, if there is one.
+    pub fn find<T: Table>(&self, id: T::Id) -> Result<Option<T::Value>, Halt> {
+        let key = T::key(id);
+        match self.get(&key) {
+            Err(Unloaded(key)) => Err(Halt::Unloaded(key)),
+            Ok(None) => Ok(None),
+            Ok(Some(entry)) => match T::open(entry) {
+                Some(value) => Ok(Some(value.clone())),
+                None => Err(Corruption::WrongKind(key).into()),
+            },
+        }
+    }
+
+    /// The entry of a table that the rules guarantee to exist.
+    pub fn must<T: Table>(&self, id: T::Id) -> Result<T::Value, Halt> {
+        let key = T::key(id);
+        self.find::<T>(id)?.ok_or_else(|| Corruption::Missing(key).into())
+    }
+
+    pub(crate) fn set<T: Table>(&mut self, id: T::Id, value: T::Value) {
+        self.put(T::key(id), Some(T::close(value)));
+    }
+
+    pub(crate) fn remove<T: Table>(&mut self, id: T::Id) {
+        self.put(T::key(id), None);
+    }
+}
+
+impl<S: State> State for Overlay<S> {
+    fn get(&self, key: &Key) -> Result<Option<&Entry>, Unloaded> {
+        match self.changes.get(key) {
+            Some(change) => Ok(change.as_ref()),
+            None => self.base.get(key),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::tables::Accounts;
+    use opengpu_types::{Account, Address};
+
+    fn account(units: u128) -> Account {
+        Account { balance: Amount(units), ..Account::default() }
+    }
+
+    #[test]
+    fn a_rollback_restores_entries_and_flows() {
+        let (a, b) = (Address::new([1; 20]), Address::new([2; 20]));
+        let mut memory = Memory::default();
+        memory.commit([(Key::Account(a), Some(Entry::Account(account(1))))]);
+        let mut overlay = Overlay::new(&memory);
+        overlay.set::<Accounts>(a, account(2));
+        let checkpoint = overlay.checkpoint();
+        overlay.set::<Accounts>(a, account(3));
+        overlay.set::<Accounts>(b, account(4));
+        overlay.remove::<Accounts>(a);
+        overlay.flows.burned = Amount(9);
+        overlay.rollback(checkpoint);
+        assert_eq!(overlay.find::<Accounts>(a).unwrap(), Some(account(2)));
+        assert_eq!(overlay.find::<Accounts>(b).unwrap(), None);
+        assert_eq!(overlay.flows, Flows::default());
+        assert_eq!(overlay.changes().len(), 1);
+    }
+
+    #[test]
+    fn an_entry_of_the_wrong_kind_is_corruption() {
+        let a = Address::new([1; 20]);
+        let mut memory = Memory::default();
+        memory.commit([(Key::Account(a), Some(Entry::Operator(a)))]);
+        let overlay = Overlay::new(&memory);
+        assert_eq!(overlay.find::<Accounts>(a), Err(Corruption::WrongKind(Key::Account(a)).into()));
+    }
+}

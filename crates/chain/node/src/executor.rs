@@ -1,0 +1,229 @@
+//! Executes a block on the store: loads what the ledger reads, writes what it changed.
+//!
+//! The ledger is synchronous and pure; the store is neither. [`execute`] stands between them:
+//!
+//! 1. it reads, in one batch, every entry that the block will most likely touch;
+//! 2. it runs the ledger step by step. A step that reads another entry ends with
+//!    [`Halt::Unloaded`] and leaves nothing behind; the entry is fetched and the step repeated;
+//! 3. it writes every entry that the ledger set or removed, and computes the new roots.
+//!
+//! Proposing, verifying and replaying all come through here, so they cannot disagree. What is
+//! written depends on the ledger's changes alone, never on what happened to be read: a leader
+//! reads more than a voter, because it also tries transactions that it then leaves out.
+
+use crate::store::{Batch, Sealed, Staged, StoreError};
+use commonware_parallel::Strategy;
+use commonware_runtime::Spawner;
+use commonware_storage::{Context as StorageContext, qmdb::any::batch::Slot};
+use opengpu_ledger::{
+    BlockContext, BlockError, Corruption, Executed, Execution, Halt, Invalid, Rejection, State,
+    Unloaded, block_keys, epoch_of, predicted_keys, tables,
+};
+use opengpu_types::{ChainState, Digest, Entry, Genesis, Key, SeatSet, SignedTransaction};
+use std::collections::BTreeMap;
+
+/// Entries of the parent's state that were read.
+#[derive(Debug, Default)]
+pub struct Loaded(BTreeMap<Key, Option<Entry>>);
+
+impl State for Loaded {
+    fn get(&self, key: &Key) -> Result<Option<&Entry>, Unloaded> {
+        self.0.get(key).map(Option::as_ref).ok_or(Unloaded(*key))
+    }
+}
+
+/// Whether a transaction that may not be in the block spoils it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A leader looks for what fits; the rest is left out.
+    Propose,
+    /// A voter checks what a leader claims fits.
+    Verify,
+}
+
+/// Why a block was not executed.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecuteError {
+    /// The block is wrong, for ever.
+    #[error("the block is wrong")]
+    Block(#[from] BlockError),
+    /// The block holds a transaction that no block may hold.
+    #[error("transaction {index} may not be in the block")]
+    Transaction {
+        /// Place in the block.
+        index: usize,
+        /// Why.
+        #[source]
+        invalid: Invalid,
+    },
+    /// The state breaks the rules that made it. Nothing may be voted on it.
+    #[error("the state is damaged")]
+    Corrupt(#[from] Corruption),
+    /// The disk failed.
+    #[error("the store failed")]
+    Store(#[from] StoreError),
+}
+
+/// A block that was carried out.
+pub struct Output<E, T>
+where
+    E: Spawner + StorageContext,
+    T: Strategy,
+{
+    /// The changes and their roots.
+    pub sealed: Sealed<E, T>,
+    /// Root of the receipts.
+    pub receipts: Digest,
+    /// Digest of the next epoch's seats.
+    pub next_seats: Digest,
+    /// The chain's variables after the block.
+    pub chain: ChainState,
+    /// Who votes in the block's epoch.
+    pub seats: SeatSet,
+    /// Transactions left out, by their place, when proposing.
+    pub left_out: BTreeMap<usize, Invalid>,
+}
+
+/// Executes `transactions` on the state that `batch` stands on.
+pub async fn execute<'a, E, T>(
+    genesis: &Genesis,
+    context: BlockContext,
+    transactions: impl IntoIterator<Item = &'a SignedTransaction> + Clone,
+    batch: Batch<E, T>,
+    purpose: Purpose,
+) -> Result<Output<E, T>, ExecuteError>
+where
+    E: Spawner + StorageContext,
+    T: Strategy,
+{
+    let mut keys = block_keys(context.height);
+    let epoch = epoch_of(context.height, &genesis.parameters);
+    keys.push(Key::Seats(epoch));
+    for signed in transactions.clone() {
+        predicted_keys(signed, &mut keys);
+    }
+    let (mut desk, loaded) = Desk::open(batch, keys).await?;
+    let mut execution = Execution::new(loaded, context);
+    loop {
+        match execution.begin(genesis) {
+            Ok(()) => break,
+            Err(BlockError::Halt(halt)) => desk = desk.resolve(halt, execution.base_mut()).await?,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let mut left_out = BTreeMap::new();
+    for (index, signed) in transactions.into_iter().enumerate() {
+        loop {
+            match execution.apply(signed) {
+                Ok(_) => break,
+                Err(Rejection::Halt(halt)) => {
+                    desk = desk.resolve(halt, execution.base_mut()).await?;
+                }
+                Err(Rejection::Invalid(invalid)) if purpose == Purpose::Propose => {
+                    left_out.insert(index, invalid);
+                    break;
+                }
+                Err(Rejection::Invalid(invalid)) => {
+                    return Err(ExecuteError::Transaction { index, invalid });
+                }
+            }
+        }
+    }
+    let seats = loop {
+        match execution.state().must::<tables::Seats>(epoch) {
+            Ok(seats) => break seats,
+            Err(halt) => desk = desk.resolve(halt, execution.base_mut()).await?,
+        }
+    };
+    let (executed, desk) = finish(execution, desk).await?;
+    let chain = chain_after(&executed)?;
+    let (receipts, next_seats) = (executed.receipts_root(), executed.next_seats);
+    let sealed = desk.seal(executed.changes).await?;
+    Ok(Output { sealed, receipts, next_seats, chain, seats, left_out })
+}
+
+/// Ends the block, loading what that needs.
+async fn finish<E, T>(
+    mut execution: Execution<Loaded>,
+    mut desk: Desk<E, T>,
+) -> Result<(Executed, Desk<E, T>), ExecuteError>
+where
+    E: Spawner + StorageContext,
+    T: Strategy,
+{
+    loop {
+        match execution.finish() {
+            Ok(executed) => return Ok((executed, desk)),
+            Err((unfinished, halt)) => {
+                execution = *unfinished;
+                desk = desk.resolve(halt, execution.base_mut()).await?;
+            }
+        }
+    }
+}
+
+/// Every block changes the chain's variables: its height and time are among them.
+fn chain_after(executed: &Executed) -> Result<ChainState, Corruption> {
+    match executed.changes.get(&Key::Chain) {
+        Some(Some(Entry::Chain(chain))) => Ok(**chain),
+        _ => Err(Corruption::Missing(Key::Chain)),
+    }
+}
+
+/// The batch of a block and the order in which entries were read from it.
+struct Desk<E, T>
+where
+    E: Spawner + StorageContext,
+    T: Strategy,
+{
+    staged: Staged<E, T>,
+    read: Vec<Key>,
+}
+
+impl<E, T> Desk<E, T>
+where
+    E: Spawner + StorageContext,
+    T: Strategy,
+{
+    /// Reads `keys` in one batch.
+    async fn open(batch: Batch<E, T>, mut keys: Vec<Key>) -> Result<(Self, Loaded), StoreError> {
+        keys.sort_unstable();
+        keys.dedup();
+        let digests: Vec<_> = keys.iter().map(Key::digest).collect();
+        let (values, staged) = batch.stage(&digests.iter().collect::<Vec<_>>()).await?;
+        let loaded = Loaded(keys.iter().copied().zip(values).collect());
+        Ok((Self { staged, read: keys }, loaded))
+    }
+
+    /// Loads what a step asked for; anything else that stops a step is damage.
+    async fn resolve(self, halt: Halt, loaded: &mut Loaded) -> Result<Self, ExecuteError> {
+        match halt {
+            Halt::Unloaded(key) => {
+                let Self { staged, mut read } = self;
+                let (_, values, staged) = staged.expand(&[&key.digest()]).await?;
+                loaded.0.extend(values.into_iter().map(|value| (key, value)));
+                read.push(key);
+                Ok(Self { staged, read })
+            }
+            Halt::Corrupt(corruption) => Err(corruption.into()),
+        }
+    }
+
+    /// Writes the changes and computes the roots.
+    async fn seal(
+        self,
+        mut changes: BTreeMap<Key, Option<Entry>>,
+    ) -> Result<Sealed<E, T>, StoreError> {
+        let slots = self
+            .read
+            .iter()
+            .map(|key| match changes.remove(key) {
+                Some(Some(entry)) => Slot::Put(entry),
+                Some(None) => Slot::Delete,
+                None => Slot::Keep,
+            })
+            .collect();
+        let unread = changes.into_iter().map(|(key, entry)| (key.digest(), entry)).collect();
+        self.staged.merkleize(slots, unread).await
+    }
+}

@@ -1,0 +1,92 @@
+//! Transactions that wait for a block: a pure [`Pool`] behind a handle that is cheap to clone.
+//!
+//! The handle adds two things to the pool: a lock, held for moments and never across an await, and
+//! a bell that rings when something can be proposed, so that a leader with nothing to do does not
+//! have to poll.
+
+mod pool;
+
+pub use pool::{Admitted, Candidate, Limits, Pool, PoolRefusal};
+
+use crate::block::Block;
+use commonware_utils::sync::Mutex;
+use opengpu_types::{Digest, Height, Nonce};
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Shared access to the pool of a node.
+#[derive(Clone, Debug)]
+pub struct Mempool {
+    pool: Arc<Mutex<Pool>>,
+    bell: Arc<Notify>,
+}
+
+impl Mempool {
+    /// An empty pool.
+    pub fn new(limits: Limits) -> Self {
+        Self { pool: Arc::new(Mutex::new(Pool::new(limits))), bell: Arc::new(Notify::new()) }
+    }
+
+    /// Lets in transactions whose signatures hold, each with its lane's next nonce.
+    pub fn admit(
+        &self,
+        candidates: impl IntoIterator<Item = (Candidate, Nonce)>,
+    ) -> Vec<Result<Admitted, PoolRefusal>> {
+        let mut pool = self.pool.lock();
+        let admitted =
+            candidates.into_iter().map(|(candidate, next)| pool.admit(candidate, next)).collect();
+        drop(pool);
+        self.bell.notify_waiters();
+        admitted
+    }
+
+    /// What should go into the next block.
+    pub fn select(&self, count: usize, bytes: usize) -> Vec<Candidate> {
+        self.pool.lock().select(count, bytes)
+    }
+
+    /// Transactions are in a proposal for `height`.
+    pub fn offered(&self, height: Height, witnesses: &[Digest]) {
+        self.pool.lock().offered(height, witnesses);
+    }
+
+    /// The ledger refused transactions for good.
+    pub fn refuse<'a>(&self, witnesses: impl IntoIterator<Item = &'a Digest>) {
+        let mut pool = self.pool.lock();
+        for witness in witnesses {
+            pool.refuse(witness);
+        }
+    }
+
+    /// A block is final.
+    pub fn finalized(&self, block: &Block) {
+        let included = block.witnesses().iter().zip(block.transactions());
+        self.pool.lock().finalized(block.header().height, included);
+        // What a lost proposal held waits again.
+        self.bell.notify_waiters();
+    }
+
+    /// Transactions in the pool.
+    pub fn len(&self) -> usize {
+        self.pool.lock().len()
+    }
+
+    /// Whether the pool is empty.
+    pub fn is_empty(&self) -> bool {
+        self.pool.lock().is_empty()
+    }
+
+    /// Returns once a proposal would hold something.
+    pub async fn ready(&self) {
+        loop {
+            // Registered before the look, so that no ring between the two is missed.
+            let ring = self.bell.notified();
+            let mut ring = std::pin::pin!(ring);
+            ring.as_mut().enable();
+            if self.pool.lock().has_ready() {
+                return;
+            }
+            ring.await;
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `bench`: builds in release, brings the peers of a measurement and runs its binary.
+//!
+//! A bench is a binary `bench-NAME` of `opengpu-sim` that is told where things are:
+//! `--opengpu PATH` (the product), `--results FOLDER`, `--commit ID`, and for each peer either
+//! `--peer NAME=PATH` or `--no-peer NAME=WHY`.
+//! It prints one line `want <id> <name>: <measured> (wanted <op> <value>) ok|short` per figure and
+//! exits with 0 when it could measure; whether a figure is short is for the reader.
+
+use crate::cargo::{self, Profile};
+use crate::packages::{self, Requirement};
+use crate::process;
+use anyhow::{Context as _, Result};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// What `bench` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Which measurement, or `all`.
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(names()))]
+    name: String,
+    /// More arguments for the binary of the bench.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    more: Vec<String>,
+}
+
+struct Bench {
+    name: &'static str,
+    binary: &'static str,
+    peers: &'static [Peer],
+}
+
+/// A program of others that is measured beside ours.
+struct Peer {
+    program: &'static str,
+    package: &'static str,
+}
+
+const BENCHES: [Bench; 1] = [Bench {
+    name: "chain",
+    binary: "bench-chain",
+    peers: &[Peer { program: "anvil", package: "npm:@foundry-rs/anvil@1.7.1" }],
+}];
+
+fn names() -> Vec<&'static str> {
+    BENCHES.iter().map(|bench| bench.name).chain(["all"]).collect()
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let commit = process::read(
+        Command::new("git").args(["rev-parse", "HEAD"]).current_dir(process::root()),
+    )?;
+    let mut wants = Vec::new();
+    for bench in &BENCHES {
+        if arguments.name == "all" || arguments.name == bench.name {
+            wants.extend(measure(bench, commit.trim(), &arguments.more)?);
+        }
+    }
+    if arguments.name == "all" {
+        println!("\nall wanted figures:");
+        for want in wants {
+            println!("{want}");
+        }
+    }
+    Ok(())
+}
+
+/// Runs one bench and returns its `want` lines.
+fn measure(bench: &Bench, commit: &str, more: &[String]) -> Result<Vec<String>> {
+    let [opengpu, binary] = cargo::build(["opengpu", bench.binary], Profile::Release)?;
+    let results = process::root().join("bench/results");
+    std::fs::create_dir_all(&results).with_context(|| format!("creating {}", results.display()))?;
+    let mut command = Command::new(binary);
+    command.current_dir(process::root());
+    command.arg("--opengpu").arg(opengpu).arg("--results").arg(results);
+    command.args(["--commit", commit]);
+    for peer in bench.peers {
+        command.args(peer_arguments(peer.program, find(peer)));
+    }
+    let watched = process::watch(command.args(more))?;
+    watched.ended?;
+    Ok(watched.lines.into_iter().filter(|line| line.starts_with("want ")).collect())
+}
+
+/// A missing peer is reported as such; it does not stop the measurement of ours.
+fn find(peer: &Peer) -> Result<PathBuf> {
+    let requirement: Requirement = peer.package.parse()?;
+    let folder = packages::provide(&requirement)?;
+    Ok(folder.map_or_else(|| PathBuf::from(peer.program), |folder| folder.join(peer.program)))
+}
+
+fn peer_arguments(program: &str, found: Result<PathBuf>) -> [String; 2] {
+    match found {
+        Ok(path) => ["--peer".into(), format!("{program}={}", path.display())],
+        Err(why) => ["--no-peer".into(), format!("{program}={why:#}")],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BENCHES, names, peer_arguments};
+    use crate::packages::Requirement;
+    use std::path::PathBuf;
+
+    #[test]
+    fn every_peer_names_a_package_that_can_be_asked_for() {
+        for peer in BENCHES.iter().flat_map(|bench| bench.peers) {
+            assert!(peer.package.parse::<Requirement>().is_ok(), "{}", peer.package);
+        }
+    }
+
+    #[test]
+    fn a_peer_that_is_missing_is_named_with_the_reason() {
+        let found = peer_arguments("anvil", Ok(PathBuf::from("/bin/anvil")));
+        assert_eq!(found, ["--peer", "anvil=/bin/anvil"]);
+        let missing = peer_arguments("anvil", Err(anyhow::anyhow!("no network")));
+        assert_eq!(missing, ["--no-peer", "anvil=no network"]);
+    }
+
+    #[test]
+    fn all_is_not_the_name_of_a_bench() {
+        assert_eq!(names().iter().filter(|name| **name == "all").count(), 1);
+    }
+}

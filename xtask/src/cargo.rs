@@ -1,0 +1,94 @@
+//! Cargo as this workspace uses it: its metadata, and one way to build binaries.
+//!
+//! Binaries for development are built with the features of the *whole* workspace selected.
+//! Cargo unifies features over what is selected, so any narrower selection would build the engine
+//! a second time, which costs minutes; only `dist` pays for that, to ship the product's own features.
+
+use crate::process;
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The two profiles in use: tests and `up` share the first, benches and shipping the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Profile {
+    Dev,
+    Release,
+}
+
+impl Profile {
+    /// The name of the folder below the target folder.
+    pub(crate) const fn folder(self) -> &'static str {
+        match self {
+            Self::Dev => "debug",
+            Self::Release => "release",
+        }
+    }
+}
+
+/// The part of `cargo metadata` that is read here.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Metadata {
+    pub(crate) packages: Vec<Package>,
+    pub(crate) target_directory: PathBuf,
+}
+
+/// One member of the workspace.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) manifest_path: PathBuf,
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+/// One line of a member's dependency tables.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    /// `dev`, `build`, or nothing for a normal dependency.
+    pub(crate) kind: Option<String>,
+}
+
+/// The cargo that runs us, started in the root of the workspace.
+pub(crate) fn cargo() -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.current_dir(process::root());
+    command
+}
+
+/// Asks cargo about the members of the workspace; needs no network.
+pub(crate) fn metadata() -> Result<Metadata> {
+    let text = process::read(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
+    serde_json::from_str(&text).context("cargo metadata has an unexpected form")
+}
+
+/// Builds binaries and returns their paths in the same order.
+pub(crate) fn build<const N: usize>(names: [&str; N], profile: Profile) -> Result<[PathBuf; N]> {
+    let mut command = cargo();
+    command.args(["build", "--workspace"]);
+    if profile == Profile::Release {
+        command.arg("--release");
+    }
+    for name in names {
+        command.args(["--bin", name]);
+    }
+    process::run(&mut command)?;
+    let folder = metadata()?.target_directory.join(profile.folder());
+    Ok(names.map(|name| folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::metadata;
+
+    #[test]
+    fn metadata_lists_this_crate_and_its_dependencies() {
+        let metadata = metadata().unwrap();
+        let xtask = metadata.packages.iter().find(|package| package.name == "xtask").unwrap();
+        assert!(xtask.dependencies.iter().any(|d| d.name == "syn" && d.kind.is_none()));
+        assert!(xtask.dependencies.iter().any(|d| d.kind.as_deref() == Some("dev")));
+    }
+}
