@@ -3,7 +3,7 @@
 //! An address is derived from a public key of either kind (see [`crate::PublicKey::address`]); it
 //! does not say from which.
 
-use std::{fmt, str::FromStr};
+use std::{cmp::Ordering, fmt, str::FromStr};
 
 use bytes::BufMut;
 use commonware_codec::{Buf, Error as CodecError, FixedSize, Read, ReadExt as _, Write};
@@ -14,7 +14,7 @@ use crate::hash::keccak256;
 const DIGITS: usize = 40;
 
 /// The address of an account.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Address([u8; 20]);
 
 impl Address {
@@ -31,6 +31,18 @@ impl Address {
         &self.0
     }
 
+    /// The bytes as numbers of the same order. State is sorted by address, and comparing three
+    /// words is several times faster than a call that compares bytes.
+    #[inline]
+    const fn words(&self) -> (u64, u64, u32) {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] = self.0;
+        (
+            u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            u64::from_be_bytes([i, j, k, l, m, n, o, p]),
+            u32::from_be_bytes([q, r, s, t]),
+        )
+    }
+
     /// The last 20 bytes of a Keccak digest, as Ethereum derives addresses.
     pub(crate) fn from_keccak(digest: &[u8; 32]) -> Self {
         let tail = digest.last_chunk::<20>().expect("32 bytes have a tail of 20");
@@ -43,6 +55,20 @@ impl Address {
         let digest = hex::encode(keccak256(&[lower.as_bytes()]));
         let cased = lower.chars().zip(digest.chars());
         cased.map(|(c, d)| if d >= '8' { c.to_ascii_uppercase() } else { c }).collect()
+    }
+}
+
+impl Ord for Address {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.words().cmp(&other.words())
+    }
+}
+
+impl PartialOrd for Address {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

@@ -119,7 +119,8 @@ impl<T: Read<Cfg = ()>, const MAX: usize> Read for List<T, MAX> {
     }
 }
 
-/// UTF-8 text of at most `MAX` bytes without control characters, so that it can be shown anywhere.
+/// UTF-8 text of at most `MAX` bytes, in one line and in the order in which it is written, so that
+/// it can be shown anywhere and cannot pass for the text around it.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text<const MAX: usize>(String);
 
@@ -129,7 +130,7 @@ pub enum TextError {
     /// Over the limit.
     #[error("the text has {0} bytes")]
     TooLong(#[from] TooLong),
-    /// Contains a control character.
+    /// Contains a character that controls how text is shown.
     #[error("the text contains a control character (U+{0:04X})")]
     Control(u32),
 }
@@ -141,7 +142,7 @@ impl<const MAX: usize> Text<MAX> {
         if text.len() > MAX {
             return Err(TooLong { length: text.len(), limit: MAX }.into());
         }
-        match text.chars().find(|c| c.is_control()) {
+        match text.chars().find(|c| controls(*c)) {
             Some(c) => Err(TextError::Control(u32::from(c))),
             None => Ok(Self(text)),
         }
@@ -151,6 +152,21 @@ impl<const MAX: usize> Text<MAX> {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Control characters, separators of lines and paragraphs, and marks that change the direction of
+/// writing. A fixed list: what is valid must not follow the Unicode version of a compiler.
+const fn controls(c: char) -> bool {
+    matches!(
+        c,
+        '\u{0}'..='\u{1f}'
+            | '\u{7f}'..='\u{9f}'
+            | '\u{61c}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}'
+    )
 }
 
 impl<const MAX: usize> FromStr for Text<MAX> {
@@ -220,6 +236,16 @@ mod tests {
         assert!(Text::<8>::decode(vec![2, 0xc3, 0x28]).is_err());
         assert!(Text::<8>::decode(vec![1, 0x07]).is_err());
         assert_eq!(Text::<8>::decode(vec![2, b'o', b'k']).unwrap().as_str(), "ok");
+    }
+
+    #[test]
+    fn text_cannot_start_a_line_or_turn_the_direction_of_writing() {
+        for c in ['\u{85}', '\u{61c}', '\u{2028}', '\u{2029}', '\u{202e}', '\u{2067}'] {
+            assert_eq!(Text::<8>::new(c), Err(TextError::Control(u32::from(c))));
+        }
+        for ordinary in ["\"", "ü", "中", "🙂", "\u{a0}"] {
+            assert!(Text::<8>::new(ordinary).is_ok(), "{ordinary}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //!   before it was allowed;
 //! - every signature covers a domain string and the chain id ([`Transaction::body`]).
 //!
-//! `tests/conformance.rs` pins a hash per type: changing an encoding is a protocol change.
+//! `tests/wire/conformance.rs` pins a hash per type: changing an encoding is a protocol change.
 
 mod bounded;
 mod boxed;

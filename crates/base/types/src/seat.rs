@@ -7,7 +7,13 @@ use crate::{
 use bytes::BufMut;
 use commonware_codec::{Buf, Encode as _, EncodeSize, Error, Read, ReadExt as _, Write};
 use opengpu_crypto::{BeaconPublicKey, Digest, Seed, hash};
-use std::{fmt, net::SocketAddr, str::FromStr};
+use std::{
+    cmp::Ordering,
+    fmt,
+    hash::{Hash, Hasher},
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+};
 
 /// Raw ed25519 key by which a validator votes and is known to other nodes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,13 +33,55 @@ impl fmt::Debug for ConsensusKey {
     }
 }
 
-/// Where a validator's node listens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Where a validator's node listens: an IP address and a port.
+///
+/// The wire carries nothing more. An IPv6 zone or flow label means something on one machine only,
+/// so equality, order, text and encoding all ignore it.
+#[derive(Clone, Copy)]
 pub struct NetworkAddress(pub SocketAddr);
+
+impl NetworkAddress {
+    const fn parts(self) -> (IpAddr, u16) {
+        (self.0.ip(), self.0.port())
+    }
+}
+
+impl PartialEq for NetworkAddress {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for NetworkAddress {}
+
+impl PartialOrd for NetworkAddress {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for NetworkAddress {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.parts().cmp(&other.parts())
+    }
+}
+
+impl Hash for NetworkAddress {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.parts().hash(hasher);
+    }
+}
 
 impl fmt::Display for NetworkAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
+        let (ip, port) = self.parts();
+        fmt::Display::fmt(&SocketAddr::new(ip, port), f)
+    }
+}
+
+impl fmt::Debug for NetworkAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -50,7 +50,8 @@ impl fmt::Display for Operation {
             Self::CloseAccount { to } => write!(f, "Close the account and send the rest to {to}"),
             Self::Authorize { name, spender, amount, purpose, until } => write!(
                 f,
-                "Let {spender} (\"{name}\") spend up to {amount} oGPU on {purpose} until {until}"
+                // Free text comes last, so that it cannot imitate the facts.
+                "Let {spender} spend up to {amount} oGPU on {purpose} until {until}, as \"{name}\""
             ),
             Self::Revoke { spender } => write!(f, "End the spending limit of {spender}"),
             Self::ReleaseVested => f.write_str("Release vested tokens"),

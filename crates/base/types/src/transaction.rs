@@ -57,7 +57,7 @@ impl Transaction {
     /// Longest memo in bytes.
     pub const MAX_MEMO: usize = 128;
     /// Largest encoding of a signed transaction in bytes.
-    pub const MAX_SIZE: usize = 8 * 1024;
+    pub const MAX_SIZE: usize = 4 * 1024;
 
     /// What signatures cover: domain, chain and every field.
     pub fn body(&self, chain: ChainId) -> Digest {

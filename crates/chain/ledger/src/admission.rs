@@ -4,6 +4,7 @@
 //! themselves are checked before, in batches, by the caller.
 
 use crate::{
+    bank,
     error::{Invalid, Rejection},
     execution::BlockContext,
     fee::fee_of,
@@ -86,12 +87,12 @@ pub(crate) fn check<S: State>(
     let expected = match (&limit, &account) {
         (Some(limit), _) => limit.nonce,
         (None, Some(account)) => account.nonce,
-        (None, None) => Nonce(0),
+        (None, None) => bank::expected_opening(context, transaction.valid_until),
     };
     check_nonce(transaction.nonce, expected)?;
 
     let weight = weight_of(signed);
-    let parameters = state.must::<Params>(())?;
+    let parameters = state.must_view::<Params>(())?;
     let used = state.flows.weight.0.saturating_add(weight.0);
     if used > parameters.block_weight.0 {
         return Err(Invalid::BlockFull { weight }.into());
@@ -166,7 +167,7 @@ fn check_duty<S: State>(
         return Err(Invalid::NoOpenDuty.into());
     };
     let duty = DutyKind::ConfirmSeat { epoch: *epoch };
-    if !plain || state.find::<Duties>((transaction.sender, duty))?.is_none() {
+    if !plain || state.view::<Duties>((transaction.sender, duty))?.is_none() {
         return Err(Invalid::NoOpenDuty.into());
     }
     Ok(())
@@ -180,7 +181,7 @@ fn check_fee<S: State>(
     opening: Amount,
     limit: Option<&SpendingLimit>,
 ) -> Result<Amount, Rejection> {
-    let base_fee = state.must::<Chain>(())?.base_fee;
+    let base_fee = state.must_view::<Chain>(())?.base_fee;
     let max_fee = transaction.max_fee;
     let fee = fee_of(transaction, weight, base_fee)
         .ok_or(Invalid::FeeTooLow { fee: Amount(u128::MAX), max_fee })?;

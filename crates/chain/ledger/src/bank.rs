@@ -8,12 +8,31 @@ use crate::{
 };
 use opengpu_types::{Account, Address, Amount, CloseReason, Event, Failure, Height, Nonce};
 
-/// First nonce of an account (or spending limit) that begins at `height`: above every nonce that an
-/// earlier life of it can have used, so closing and opening again never revives a transaction.
-pub(crate) const fn first_nonce(height: Height) -> Nonce {
-    /// More transactions than a block can hold.
-    const PER_BLOCK_BITS: u32 = 15;
-    Nonce(height.0.saturating_add(1) << PER_BLOCK_BITS)
+/// Nonces that a height brings: more than twice the transactions that a block can hold, so that a
+/// life that begins in a later block always begins above the last one.
+const NONCES_PER_BLOCK: u64 = 1 << 15;
+
+/// A sponsored opening counts from at most this many blocks ahead.
+const OPENING_HORIZON: u64 = 1 << 20;
+
+/// First nonce of an account (or spending limit) that begins in the running transaction: above
+/// every nonce that an earlier life of it can have used, also in the same block. So closing and
+/// opening again never revives a transaction.
+pub(crate) const fn first_nonce<S>(state: &Overlay<S>, context: &BlockContext) -> Nonce {
+    let nonce = opening_nonce(context.height).0;
+    Nonce(nonce.saturating_add(state.flows.transactions))
+}
+
+/// Nonce of the sponsored transaction that opens its sender's account: counted from the last height
+/// at which the transaction is valid, which is all that a key knows before it has an account. The
+/// account cannot close before that height, and after it the transaction has expired.
+pub const fn opening_nonce(valid_until: Height) -> Nonce {
+    Nonce(valid_until.0.saturating_add(1).saturating_mul(NONCES_PER_BLOCK))
+}
+
+/// What a sponsored opening must have as its nonce now.
+pub(crate) fn expected_opening(context: &BlockContext, valid_until: Height) -> Nonce {
+    opening_nonce(valid_until.min(Height(context.height.0.saturating_add(OPENING_HORIZON))))
 }
 
 /// Takes free tokens of an account.
@@ -59,28 +78,27 @@ fn credit_or_open<S: State>(
     amount: Amount,
     events: &mut Vec<Event>,
 ) -> Result<(), Stop> {
-    if state.find::<Accounts>(address)?.is_some() {
+    if state.view::<Accounts>(address)?.is_some() {
         return Ok(credit(state, address, amount)?);
     }
-    let reserve = state.must::<Params>(())?.account_reserve;
+    let reserve = state.must_view::<Params>(())?.account_reserve;
     let balance = amount.minus(reserve).ok_or(Failure::BelowReserve)?;
-    let nonce = first_nonce(context.height);
+    let nonce = first_nonce(state, context);
     state.set::<Accounts>(address, Account { balance, reserve, nonce, entries: 0 });
     events.push(Event::AccountOpened { account: address, reserve });
     Ok(())
 }
 
-/// Opens the sender's account at the expense of its sponsor. Its first transaction has nonce zero,
-/// which is what a key that never acted signs.
+/// Opens the sender's account at the expense of its sponsor.
 pub(crate) fn open_sponsored<S: State>(
     state: &mut Overlay<S>,
-    sender: Address,
+    (sender, nonce): (Address, Nonce),
     sponsor: Address,
     events: &mut Vec<Event>,
 ) -> Result<(), Stop> {
-    let reserve = state.must::<Params>(())?.account_reserve;
+    let reserve = state.must_view::<Params>(())?.account_reserve;
     debit(state, sponsor, reserve)?;
-    state.set::<Accounts>(sender, Account { reserve, ..Account::default() });
+    state.set::<Accounts>(sender, Account { reserve, nonce, ..Account::default() });
     events.push(Event::AccountOpened { account: sender, reserve });
     Ok(())
 }
@@ -132,7 +150,8 @@ pub(crate) fn close<S: State>(
         return Err(Failure::SameAccount.into());
     }
     let account = state.must::<Accounts>(address)?;
-    if account.entries > 0 {
+    // A nonce ahead of the chain belongs to a sponsored opening that could be executed again.
+    if account.entries > 0 || account.nonce > first_nonce(state, context) {
         return Err(Failure::AccountInUse.into());
     }
     let rest = account.balance.plus(account.reserve).ok_or(Failure::Overflow)?;
@@ -148,7 +167,7 @@ pub(crate) fn hold_reserve<S: State>(
     state: &mut Overlay<S>,
     owner: Address,
 ) -> Result<Amount, Stop> {
-    let reserve = state.must::<Params>(())?.entry_reserve;
+    let reserve = state.must_view::<Params>(())?.entry_reserve;
     spend(state, owner, reserve)?;
     let mut account = state.must::<Accounts>(owner)?;
     account.entries =

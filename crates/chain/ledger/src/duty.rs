@@ -30,7 +30,7 @@ pub(crate) fn discharge<S: State>(
     duty: DutyKind,
     events: &mut Vec<Event>,
 ) -> Result<(), Stop> {
-    if state.find::<Duties>((account, duty))?.is_none() {
+    if state.view::<Duties>((account, duty))?.is_none() {
         return Err(Failure::NoSuchDuty.into());
     }
     state.remove::<Duties>((account, duty));
@@ -45,7 +45,7 @@ pub(crate) fn lapse<S: State>(
     duty: DutyKind,
     events: &mut Vec<Event>,
 ) -> Result<(), Halt> {
-    if state.find::<Duties>((account, duty))?.is_some() {
+    if state.view::<Duties>((account, duty))?.is_some() {
         state.remove::<Duties>((account, duty));
         events.push(Event::DutyClosed { account, duty, reason: CloseReason::Expired });
     }

@@ -116,6 +116,8 @@ impl<S: State> Execution<S> {
         match apply(&mut self.state, &self.context, signed) {
             Ok((outcome, admitted, events)) => {
                 self.state.seal();
+                let count = &mut self.state.flows.transactions;
+                *count = count.saturating_add(1);
                 self.state.flows.weight.0 =
                     self.state.flows.weight.0.saturating_add(admitted.weight.0);
                 if signed.transaction.is_fee_free() {
@@ -258,10 +260,10 @@ fn charge<S: State>(
 ) -> Result<(), Stop> {
     let (sender, payer) = (admitted.lane.sender, admitted.payer);
     if admitted.account.is_none() {
-        bank::open_sponsored(state, sender, payer, events)?;
+        bank::open_sponsored(state, (sender, signed.transaction.nonce), payer, events)?;
     }
     if !admitted.fee.is_zero() {
-        let burned = state.must::<Params>(())?.burned_fee;
+        let burned = state.must_view::<Params>(())?.burned_fee;
         token::collect_fee(state, payer, admitted.fee, signed.transaction.tip, burned)?;
     }
     state.flows.spent = Amount::ZERO;
@@ -293,7 +295,7 @@ fn operate<S: State>(
         return Err(Failure::OutsidePurpose.into());
     }
     // An earlier operation of the batch may have closed the account.
-    if state.find::<Accounts>(sender)?.is_none() {
+    if state.view::<Accounts>(sender)?.is_none() {
         return Err(Failure::InsufficientBalance.into());
     }
     match operation {
@@ -354,7 +356,7 @@ fn finish<S: State>(
     let epoch = epoch::epoch_of(context.height, &parameters);
     let before = epoch::epoch_of(Height(context.height.0.saturating_sub(1)), &parameters);
     if context.height == Height(1) || epoch != before {
-        chain.next_seats = state.must::<Seats>(epoch.plus(1))?.digest();
+        chain.next_seats = state.must_view::<Seats>(epoch.plus(1))?.digest();
     }
     state.set::<Chain>((), chain);
     let supply = invariant::settle_supply(state)?;

@@ -7,9 +7,11 @@
 //!
 //! Numbers in names (`I1`, `I3`, ...) are those of `docs/spec/invariants.md`.
 
+mod census;
 mod registry;
 
-pub use registry::{Breach, Invariant, check_all, registry};
+pub use census::Census;
+pub use registry::{Breach, Invariant, check_all, check_block, check_state, registry};
 
 use crate::{
     error::{Corruption, Halt},
@@ -18,28 +20,63 @@ use crate::{
 };
 use opengpu_types::{Amount, Entry, Key, Supply};
 
-/// Tokens that an entry holds, by where [`Supply`] counts them.
-pub(crate) fn held(entry: &Entry) -> Supply {
-    let mut held = Supply::default();
+/// A total of the supply that entries make up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Balances,
+    Reserves,
+    Vesting,
+    Stake,
+    Unbonding,
+    Rewards,
+    Treasury,
+}
+
+impl Part {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Balances,
+        Self::Reserves,
+        Self::Vesting,
+        Self::Stake,
+        Self::Unbonding,
+        Self::Rewards,
+        Self::Treasury,
+    ];
+
+    pub(crate) const fn of(self, supply: &mut Supply) -> &mut Amount {
+        match self {
+            Self::Balances => &mut supply.balances,
+            Self::Reserves => &mut supply.reserves,
+            Self::Vesting => &mut supply.vesting,
+            Self::Stake => &mut supply.stake,
+            Self::Unbonding => &mut supply.unbonding,
+            Self::Rewards => &mut supply.rewards,
+            Self::Treasury => &mut supply.treasury,
+        }
+    }
+}
+
+/// Tells what tokens an entry holds, by where [`Supply`] counts them.
+#[inline]
+pub(crate) fn held(entry: &Entry, mut tell: impl FnMut(Part, Amount)) {
+    let rest = |total: Amount, released: Amount| total.minus(released).unwrap_or_default();
     match entry {
         Entry::Account(account) => {
-            held.balances = account.balance;
-            held.reserves = account.reserve;
+            tell(Part::Balances, account.balance);
+            tell(Part::Reserves, account.reserve);
         }
-        Entry::SpendingLimit(limit) => held.reserves = limit.reserve,
-        Entry::Vesting(vesting) => {
-            held.vesting = vesting.total.minus(vesting.released).unwrap_or_default();
-        }
+        Entry::SpendingLimit(limit) => tell(Part::Reserves, limit.reserve),
+        Entry::Vesting(vesting) => tell(Part::Vesting, rest(vesting.total, vesting.released)),
         Entry::Validator(validator) => {
-            held.stake = validator.stake;
-            held.rewards = validator.rewards;
-            held.reserves = validator.reserve;
+            tell(Part::Stake, validator.stake);
+            tell(Part::Rewards, validator.rewards);
+            tell(Part::Reserves, validator.reserve);
         }
-        Entry::Delegation(delegation) => held.reserves = delegation.reserve,
-        Entry::UnbondingPool(pool) => held.unbonding = pool.stake,
-        Entry::Unbonding(unbonding) => held.reserves = unbonding.reserve,
+        Entry::Delegation(delegation) => tell(Part::Reserves, delegation.reserve),
+        Entry::UnbondingPool(pool) => tell(Part::Unbonding, pool.stake),
+        Entry::Unbonding(unbonding) => tell(Part::Reserves, unbonding.reserve),
         Entry::Treasury(treasury) => {
-            held.treasury = treasury.total.minus(treasury.released).unwrap_or_default();
+            tell(Part::Treasury, rest(treasury.total, treasury.released));
         }
         Entry::Chain(_)
         | Entry::Supply(_)
@@ -53,20 +90,6 @@ pub(crate) fn held(entry: &Entry) -> Supply {
         | Entry::Duty(_)
         | Entry::Beacon(_) => {}
     }
-    held
-}
-
-/// The totals that entries make up.
-pub(crate) fn totals(supply: &mut Supply) -> [&mut Amount; 7] {
-    [
-        &mut supply.balances,
-        &mut supply.reserves,
-        &mut supply.vesting,
-        &mut supply.stake,
-        &mut supply.unbonding,
-        &mut supply.rewards,
-        &mut supply.treasury,
-    ]
 }
 
 /// `I1`: everything minted is somewhere, and no more than the cap was minted.
@@ -75,9 +98,9 @@ pub fn conserved(supply: &Supply) -> Result<(), String> {
         return Err(format!("{} minted, over the cap", supply.minted));
     }
     let mut parts = *supply;
-    let sum = totals(&mut parts)
+    let sum = Part::ALL
+        .map(|part| *part.of(&mut parts))
         .into_iter()
-        .map(|part| *part)
         .chain([supply.burned, supply.epoch_pool])
         .try_fold(Amount::ZERO, Amount::plus)
         .ok_or("the sum of all tokens overflows")?;
@@ -92,16 +115,24 @@ pub(crate) fn settle_supply<S: State>(state: &Overlay<S>) -> Result<Supply, Halt
     let range = || Corruption::OutOfRange("a total of the supply");
     let mut supply = state.must::<Supplies>(())?;
     for (key, after) in state.changes() {
-        let before = match state.base().get(key) {
-            Ok(entry) => entry.map(held),
-            // Never read, so created by this block or overwritten blindly: load it and see.
-            Err(Unloaded(key)) => return Err(Halt::Unloaded(key)),
+        // Never read, so created by this block or overwritten blindly: load it and see.
+        let before = state.base().get(key).map_err(|Unloaded(key)| Halt::Unloaded(key))?;
+        let mut fits = true;
+        let mut change = |part: Part, change: fn(Amount, Amount) -> Option<Amount>, by: Amount| {
+            let total = part.of(&mut supply);
+            match change(*total, by) {
+                Some(changed) => *total = changed,
+                None => fits = false,
+            }
         };
-        let mut before = before.unwrap_or_default();
-        let mut after = after.as_ref().map(held).unwrap_or_default();
-        let pairs = totals(&mut before).into_iter().zip(totals(&mut after));
-        for (total, (less, more)) in totals(&mut supply).into_iter().zip(pairs) {
-            *total = total.plus(*more).and_then(|sum| sum.minus(*less)).ok_or_else(range)?;
+        if let Some(after) = after {
+            held(after, |part, amount| change(part, Amount::plus, amount));
+        }
+        if let Some(before) = before {
+            held(before, |part, amount| change(part, Amount::minus, amount));
+        }
+        if !fits {
+            return Err(range().into());
         }
     }
     let flows = &state.flows;

@@ -38,6 +38,7 @@ mod token;
 mod weight;
 
 pub use admission::{Lane, admit};
+pub use bank::opening_nonce;
 pub use beacon::{BeaconError, KEPT_BEACONS, draw, verify_leader};
 pub use epoch::{epoch_of, is_last_of_epoch};
 pub use error::{BlockError, Corruption, Halt, Invalid, Rejection};

@@ -45,7 +45,7 @@ pub(crate) fn authorize<S: State>(
             events.push(Event::LimitClosed { account, spender, reason });
             (old.nonce, old.reserve)
         }
-        None => (bank::first_nonce(context.height), bank::hold_reserve(state, account)?),
+        None => (bank::first_nonce(state, context), bank::hold_reserve(state, account)?),
     };
     let remaining = amount;
     let limit = SpendingLimit { name: name.clone(), remaining, purpose, until, nonce, reserve };

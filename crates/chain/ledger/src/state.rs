@@ -73,6 +73,8 @@ pub struct Flows {
     pub shared: Amount,
     /// For the leader.
     pub tips: Amount,
+    /// Transactions so far.
+    pub transactions: u64,
     /// Weight of the transactions so far.
     pub weight: Weight,
     /// Weight of the fee-free ones among them.
@@ -119,6 +121,7 @@ impl<S> Overlay<S> {
                 pooled: Amount::ZERO,
                 shared: Amount::ZERO,
                 tips: Amount::ZERO,
+                transactions: 0,
                 weight: Weight(0),
                 free_weight: Weight(0),
                 spent: Amount::ZERO,
@@ -174,23 +177,32 @@ impl<S> Overlay<S> {
 }
 
 impl<S: State> Overlay<S> {
-    /// The entry of a table, if there is one.
-    pub fn find<T: Table>(&self, id: T::Id) -> Result<Option<T::Value>, Halt> {
+    /// Looks at the entry of a table, if there is one.
+    pub fn view<T: Table>(&self, id: T::Id) -> Result<Option<&T::Value>, Halt> {
         let key = T::key(id);
         match self.get(&key) {
             Err(Unloaded(key)) => Err(Halt::Unloaded(key)),
             Ok(None) => Ok(None),
             Ok(Some(entry)) => match T::open(entry) {
-                Some(value) => Ok(Some(value.clone())),
+                Some(value) => Ok(Some(value)),
                 None => Err(Corruption::WrongKind(key).into()),
             },
         }
     }
 
-    /// The entry of a table that the rules guarantee to exist.
+    /// Looks at the entry of a table that the rules guarantee to exist.
+    pub fn must_view<T: Table>(&self, id: T::Id) -> Result<&T::Value, Halt> {
+        self.view::<T>(id)?.ok_or_else(|| Corruption::Missing(T::key(id)).into())
+    }
+
+    /// A copy of the entry of a table, if there is one.
+    pub fn find<T: Table>(&self, id: T::Id) -> Result<Option<T::Value>, Halt> {
+        Ok(self.view::<T>(id)?.cloned())
+    }
+
+    /// A copy of the entry of a table that the rules guarantee to exist.
     pub fn must<T: Table>(&self, id: T::Id) -> Result<T::Value, Halt> {
-        let key = T::key(id);
-        self.find::<T>(id)?.ok_or_else(|| Corruption::Missing(key).into())
+        self.must_view::<T>(id).cloned()
     }
 
     pub(crate) fn set<T: Table>(&mut self, id: T::Id, value: T::Value) {

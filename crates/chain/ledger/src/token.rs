@@ -37,7 +37,7 @@ pub fn emitted_by(emission: &Emission, elapsed: Millis) -> Amount {
 
 /// Creates tokens, never beyond the cap; says how many.
 pub(crate) fn mint<S: State>(state: &mut Overlay<S>, wish: Amount) -> Result<Amount, Halt> {
-    let before = state.must::<Supplies>(())?.minted;
+    let before = state.must_view::<Supplies>(())?.minted;
     let minted =
         before.plus(state.flows.minted).ok_or(Corruption::OutOfRange("the minted tokens"))?;
     let room = Amount::CAP.minus(minted).ok_or(Corruption::OutOfRange("the minted tokens"))?;
@@ -52,7 +52,7 @@ pub(crate) fn emit<S: State>(
     context: &BlockContext,
 ) -> Result<Amount, Halt> {
     let mut chain = state.must::<Chain>(())?;
-    let emission = state.must::<Params>(())?.emission;
+    let emission = state.must_view::<Params>(())?.emission;
     let at = |time: Millis| emitted_by(&emission, time.since(chain.genesis_time));
     let owed = at(context.time)
         .minus(at(chain.emitted_until))

@@ -239,9 +239,8 @@ where
         let room = WireBlock::MAX_SIZE.saturating_sub(BLOCK_OVERHEAD);
         let candidates = self.mempool.select(WireBlock::MAX_TRANSACTIONS, room);
         let block_context = self.block_context(&header);
-        let transactions = candidates.iter().map(|candidate| &*candidate.signed);
         let executed =
-            execute(&self.genesis, block_context, transactions, batch, Purpose::Propose).await;
+            execute(&self.genesis, block_context, &candidates, batch, Purpose::Propose).await;
         let output = match executed {
             Ok(output) => output,
             Err(ExecuteError::Block(error)) => {

@@ -21,17 +21,19 @@
 
 use crate::{
     application::Application,
+    archive::{self, History, REPLAY_BUFFER, SECTION, WRITE_BUFFER},
     block::Block,
     committee::{Committees, Scheme},
     epochs::{self, EpochError, Epochs, Timeouts},
-    mempool::Mempool,
+    mempool::{Intake, Mempool},
     signatures::Signatures,
-    store::{self, Database, MAX_OPERATION_SIZE, SYNC_BATCH},
+    state_sync::{self, StateSync},
+    store::{self, MAX_OPERATION_SIZE, SYNC_BATCH},
 };
 use commonware_broadcast::buffered;
 use commonware_consensus::{
     marshal::{
-        self,
+        self, Start,
         core::{Actor as MarshalActor, Mailbox as MarshalMailbox},
         resolver::p2p as backfill,
         standard::{Deferred, Standard},
@@ -41,12 +43,11 @@ use commonware_consensus::{
 };
 use commonware_cryptography::{
     Digested, Digestible as _, Signer as _,
-    certificate::Verifier as _,
     ed25519::{PrivateKey, PublicKey},
 };
 use commonware_glue::stateful::{
-    Config as StatefulConfig, Mailbox as StatefulMailbox, PruneConfig, Stateful, SyncPlan,
-    db::{SyncEngineConfig, p2p as state_sync},
+    Config as StatefulConfig, Mailbox as StatefulMailbox, Stateful, SyncPlan,
+    db::{SyncEngineConfig, p2p::max_payload_size as max_sync_payload_size},
     probe,
 };
 use commonware_p2p::{
@@ -57,8 +58,10 @@ use commonware_runtime::{
     Clock, Handle, Metrics, Quota, Spawner, Storage,
     buffer::paged::{self, CacheRef},
 };
-use commonware_storage::{archive::prunable, mmr, translator::EightCap};
-use commonware_utils::{NZDuration, NZU32, NZU64, NZUsize, channel::mpsc, ordered::Map};
+use commonware_storage::mmr;
+use commonware_utils::{
+    NZDuration, NZU32, NZU64, NZUsize, NonZeroDuration, channel::mpsc, ordered::Map,
+};
 use opengpu_crypto::BeaconKeypair;
 use opengpu_ledger::{GenesisError, Halt, check_genesis, genesis_seats};
 use opengpu_types::{Digest, Genesis, SeatSet};
@@ -70,12 +73,10 @@ use std::{
 };
 
 const MAILBOX: NonZeroUsize = NZUsize!(1_024);
-const WRITE_BUFFER: NonZeroUsize = NZUsize!(256 * 1024);
-const REPLAY_BUFFER: NonZeroUsize = NZUsize!(1024 * 1024);
-/// Blocks, and certificates, in one file of the archive.
-const SECTION: NonZeroU64 = NZU64!(1_024);
 /// Final blocks that may wait for the state at once.
 const PENDING_BLOCKS: NonZeroUsize = NZUsize!(16);
+/// Pause before a request that no peer answered is sent again.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Blocks of one sender that are kept for those who missed the broadcast.
 const RECENT_BLOCKS: usize = 16;
 
@@ -93,15 +94,6 @@ pub struct NodeKeys {
     pub consensus: PrivateKey,
     /// Signs the beacon.
     pub beacon: Arc<BeaconKeypair>,
-}
-
-/// What is kept of the past.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum History {
-    /// All blocks: the archive role.
-    All,
-    /// At least this many blocks, and never less than an epoch.
-    Recent(u64),
 }
 
 /// Everything a node needs that is not a network channel.
@@ -130,9 +122,12 @@ pub struct Config<M, B, T> {
     pub cache_bytes: usize,
 }
 
+/// Number of channels between two nodes.
+pub const CHANNELS: usize = 6;
+
 /// The channels of a node and how many messages a peer may send on each in a second, in the order
 /// in which [`start`] takes them.
-pub fn channels() -> [(u64, Quota); 6] {
+pub fn channels() -> [(u64, Quota); CHANNELS] {
     let quota = Quota::per_second(NZU32!(4_096));
     [0, 1, 2, 3, 4, 5].map(|channel| (channel, quota))
 }
@@ -144,7 +139,7 @@ pub fn max_message() -> u32 {
         prefixed(simplex::max_payload_size::<Scheme, Digest>(seats)),
         marshal::max_payload_size::<Standard<Block>, Scheme>(seats, &()),
         probe::max_payload_size::<Standard<Block>, Scheme>(seats),
-        state_sync::max_payload_size::<mmr::Family, Digest>(SYNC_BATCH, MAX_OPERATION_SIZE),
+        max_sync_payload_size::<mmr::Family, Digest>(SYNC_BATCH, MAX_OPERATION_SIZE),
     ])
 }
 
@@ -158,8 +153,8 @@ where
     pub marshal: Marshal,
     /// The state.
     pub state: StateMailbox<E, T>,
-    /// Signature checks, shared with whoever admits transactions.
-    pub signatures: Signatures,
+    /// The way into the mempool.
+    pub intake: Intake<E, T>,
     /// Ends with the node.
     pub handle: Handle<Result<(), EpochError>>,
 }
@@ -176,10 +171,11 @@ pub enum StartError {
 }
 
 /// Starts every actor of a node below `context`.
+#[expect(clippy::too_many_lines, reason = "one list of actors, in the order in which they start")]
 pub async fn start<E, M, B, T, S, R>(
     context: E,
     config: Config<M, B, T>,
-    channels: [(S, R); 6],
+    channels: [(S, R); CHANNELS],
 ) -> Result<Node<E, T>, StartError>
 where
     E: Clock + CryptoRng + Spawner + Storage + Metrics,
@@ -191,98 +187,191 @@ where
 {
     check_genesis(&config.genesis)?;
     let first_seats = genesis_seats(&config.genesis)?.map(Arc::new);
-    let [votes, certificates, requests, backfill_net, broadcast_net, state_net] = channels;
-    let me = config.keys.consensus.public_key();
-    let prefix = config.partition_prefix.clone();
-    let page_cache = page_cache(config.cache_bytes);
     let epoch_blocks = NonZeroU64::new(config.genesis.parameters.epoch_blocks)
-        .expect("a checked genesis has epochs of at least two blocks");
+        .expect("a checked genesis has epochs of several blocks");
     let epocher = FixedEpocher::new(epoch_blocks);
+    let [votes, certificates, requests, blocks, broadcasts, states] = channels;
+    let page_cache = page_cache(config.cache_bytes);
     let committees = Committees::default();
+    let (announce, openings) = mpsc::unbounded_channel();
     let signatures = Signatures::new(config.genesis.chain);
-    let (openings_sender, openings) = mpsc::unbounded_channel();
     let application = Application::new(
         config.genesis.clone(),
         config.keys.beacon.clone(),
         config.mempool.clone(),
         signatures.clone(),
         config.strategy.clone(),
-        openings_sender,
+        announce,
     );
-    let genesis_block = application.genesis_block::<E>();
 
+    let prefix = &config.partition_prefix;
     let plan = SyncPlan::init(context.child("plan"), format!("{prefix}-")).await;
+    let genesis = application.genesis_block::<E>();
+    let genesis_digest = genesis.digest();
     let (marshal_actor, marshal, floor) = MarshalActor::<_, Standard<Block>, _, _, _, _, _>::init(
         context.child("marshal"),
-        finalizations(&context, &prefix, &page_cache).await,
-        blocks(&context, &prefix, &page_cache).await,
-        marshal::Config {
-            provider: committees.clone(),
-            epocher: epocher.clone(),
-            start: plan.marshal_start({
-                let digest = genesis_block.digest();
-                Digested::precomputed(genesis_block, digest)
-            }),
-            partition_prefix: format!("{prefix}-marshal"),
-            mailbox_size: MAILBOX,
-            view_retention: ViewDelta::new(256),
-            prunable_items_per_section: SECTION,
-            page_cache: page_cache.clone(),
-            replay_buffer: REPLAY_BUFFER,
-            key_write_buffer: WRITE_BUFFER,
-            value_write_buffer: WRITE_BUFFER,
-            block_codec_config: (),
-            max_repair: NZUsize!(64),
-            max_pending_acks: PENDING_BLOCKS,
-            strategy: config.strategy.clone(),
-        },
+        archive::finalizations(&context, prefix, &page_cache).await,
+        archive::blocks(&context, prefix, &page_cache).await,
+        marshal_config(
+            &config,
+            committees.clone(),
+            epocher.clone(),
+            plan.marshal_start(Digested::precomputed(genesis, genesis_digest)),
+            page_cache.clone(),
+        ),
     )
     .await;
-
-    let (state_actor, state_resolver) =
-        state_sync::Actor::<_, PublicKey, _, _, mmr::Family, Database<E, T>>::new(
-            context.child("state_sync"),
-            state_sync::Config {
-                peer_provider: config.manager.clone(),
-                blocker: config.blocker.clone(),
-                database: None,
-                mailbox_size: MAILBOX,
-                me: Some(me.clone()),
-                fetch_timeout: NZDuration!(config.timeouts.fetch),
-                fetch_retry_delay: RETRY_DELAY,
-                max_serve_ops: SYNC_BATCH,
-                priority_requests: false,
-                priority_responses: false,
-            },
-        );
-    state_actor.start(state_net);
-
     let (stateful, state) = Stateful::new(
         context.child("state"),
         StatefulConfig {
             application,
-            db_config: store::config(&prefix, page_cache.clone(), config.strategy.clone()),
+            db_config: store::config(prefix, page_cache.clone(), config.strategy.clone()),
             provider: (),
             marshal: (marshal.clone(), floor),
             mailbox_size: MAILBOX,
             plan,
-            resolvers: state_resolver,
+            resolvers: start_state_sync(&context, &config, states),
             sync_config: SyncEngineConfig {
                 fetch_batch_size: SYNC_BATCH,
                 apply_batch_size: NZU64!(4_096),
                 max_outstanding_requests: NZUsize!(8),
             },
-            prune_config: pruning(config.history, epoch_blocks),
+            prune_config: config.history.pruning(epoch_blocks),
             strategy: config.strategy.clone(),
         },
     );
+    let buffer = start_broadcast(&context, &config, broadcasts);
+    let resolver = backfill::init(context.child("backfill"), backfill_config(&config), blocks);
+    marshal_actor.start(state.clone(), buffer, resolver);
+    stateful.start();
+
     let automaton =
         Deferred::new(context.child("automaton"), state.clone(), marshal.clone(), epocher.clone());
+    let intake = Intake::new(
+        config.genesis.chain,
+        config.mempool,
+        signatures,
+        state.clone(),
+        config.strategy.clone(),
+    );
+    let epochs = epochs::Config {
+        chain: config.genesis.chain,
+        first_seats,
+        key: config.keys.consensus,
+        epocher,
+        committees,
+        manager: config.manager,
+        blocker: config.blocker,
+        strategy: config.strategy,
+        marshal: marshal.clone(),
+        state: state.clone(),
+        automaton,
+        openings,
+        guests: config.guests,
+        timeouts: config.timeouts,
+        page_cache,
+        partition_prefix: config.partition_prefix,
+    };
+    let handle = Epochs::start(context, epochs, votes, certificates, requests);
+    Ok(Node { marshal, state, intake, handle })
+}
 
-    let (broadcast, buffer) = buffered::Engine::new(
+fn page_cache(bytes: usize) -> CacheRef {
+    let page = paged::page_size(4_096);
+    let pages = bytes.div_euclid(usize::from(page.get())).max(64);
+    CacheRef::new(page, NonZeroUsize::new(pages).expect("at least 64 pages"))
+}
+
+type MarshalConfig<T> =
+    marshal::Config<Committees, FixedEpocher, T, Block, Digested<Block>, Digest>;
+
+fn marshal_config<M, B, T: Strategy>(
+    config: &Config<M, B, T>,
+    provider: Committees,
+    epocher: FixedEpocher,
+    start: Start<Scheme, Digest, Digested<Block>>,
+    page_cache: CacheRef,
+) -> MarshalConfig<T> {
+    marshal::Config {
+        provider,
+        epocher,
+        start,
+        partition_prefix: format!("{}-marshal", config.partition_prefix),
+        mailbox_size: MAILBOX,
+        view_retention: ViewDelta::new(256),
+        prunable_items_per_section: SECTION,
+        page_cache,
+        replay_buffer: REPLAY_BUFFER,
+        key_write_buffer: WRITE_BUFFER,
+        value_write_buffer: WRITE_BUFFER,
+        block_codec_config: (),
+        max_repair: NZUsize!(64),
+        max_pending_acks: PENDING_BLOCKS,
+        strategy: config.strategy.clone(),
+    }
+}
+
+fn fetch_timeout<M, B, T>(config: &Config<M, B, T>) -> NonZeroDuration {
+    NZDuration!(config.timeouts.fetch)
+}
+
+fn backfill_config<M, B, T>(config: &Config<M, B, T>) -> backfill::Config<PublicKey, M, B>
+where
+    M: AddressableManager<PublicKey = PublicKey>,
+    B: Blocker<PublicKey = PublicKey>,
+{
+    backfill::Config {
+        public_key: config.keys.consensus.public_key(),
+        peer_provider: config.manager.clone(),
+        blocker: config.blocker.clone(),
+        mailbox_size: MAILBOX,
+        fetch_timeout: fetch_timeout(config),
+        fetch_retry_delay: RETRY_DELAY,
+        priority_requests: false,
+        priority_responses: false,
+    }
+}
+
+fn start_state_sync<E, M, B, T>(
+    context: &E,
+    config: &Config<M, B, T>,
+    channel: (impl Sender<PublicKey = PublicKey>, impl Receiver<PublicKey = PublicKey>),
+) -> StateSync<E, T>
+where
+    E: Clock + CryptoRng + Spawner + Storage + Metrics,
+    M: AddressableManager<PublicKey = PublicKey>,
+    B: Blocker<PublicKey = PublicKey>,
+    T: Strategy,
+{
+    StateSync::start(
+        context.child("state_sync"),
+        state_sync::Config {
+            provider: config.manager.clone(),
+            blocker: config.blocker.clone(),
+            me: config.keys.consensus.public_key(),
+            timeout: fetch_timeout(config),
+            retry_delay: RETRY_DELAY,
+            mailbox_size: MAILBOX,
+        },
+        channel,
+    )
+}
+
+/// Starts the exchange of proposed blocks.
+fn start_broadcast<E, M, B, T>(
+    context: &E,
+    config: &Config<M, B, T>,
+    channel: (impl Sender<PublicKey = PublicKey>, impl Receiver<PublicKey = PublicKey>),
+) -> buffered::Mailbox<PublicKey, Block>
+where
+    E: Clock + CryptoRng + Spawner + Storage + Metrics,
+    M: AddressableManager<PublicKey = PublicKey>,
+    T: Strategy,
+{
+    let (engine, buffer) = buffered::Engine::new(
         context.child("broadcast"),
         buffered::Config {
-            public_key: me.clone(),
+            public_key: config.keys.consensus.public_key(),
             mailbox_size: MAILBOX,
             deque_size: RECENT_BLOCKS,
             priority: true,
@@ -291,117 +380,6 @@ where
             strategy: config.strategy.clone(),
         },
     );
-    broadcast.start(broadcast_net);
-    let resolver = backfill::init(
-        context.child("backfill"),
-        backfill::Config {
-            public_key: me,
-            peer_provider: config.manager.clone(),
-            blocker: config.blocker.clone(),
-            mailbox_size: MAILBOX,
-            fetch_timeout: NZDuration!(config.timeouts.fetch),
-            fetch_retry_delay: RETRY_DELAY,
-            priority_requests: false,
-            priority_responses: false,
-        },
-        backfill_net,
-    );
-    marshal_actor.start(state.clone(), buffer, resolver);
-    stateful.start();
-
-    let handle = Epochs::start(
-        context,
-        epochs::Config {
-            chain: config.genesis.chain,
-            first_seats,
-            key: config.keys.consensus,
-            epocher,
-            committees,
-            manager: config.manager,
-            blocker: config.blocker,
-            strategy: config.strategy,
-            marshal: marshal.clone(),
-            state: state.clone(),
-            automaton,
-            openings,
-            guests: config.guests,
-            timeouts: config.timeouts,
-            page_cache,
-            partition_prefix: prefix,
-        },
-        votes,
-        certificates,
-        requests,
-    );
-    Ok(Node { marshal, state, signatures, handle })
-}
-
-/// Pause before a request that no peer answered is sent again.
-const RETRY_DELAY: Duration = Duration::from_millis(100);
-
-fn page_cache(bytes: usize) -> CacheRef {
-    let page = paged::page_size(4_096);
-    let pages = bytes.div_euclid(usize::from(page.get())).max(64);
-    CacheRef::new(page, NonZeroUsize::new(pages).expect("at least 64 pages"))
-}
-
-/// An epoch starts from the last block of the epoch before, also after a restart, so at least an
-/// epoch of blocks stays.
-fn pruning(history: History, epoch_blocks: NonZeroU64) -> Option<PruneConfig> {
-    let History::Recent(blocks) = history else { return None };
-    let blocks = blocks.max(epoch_blocks.get());
-    Some(PruneConfig {
-        maintenance_interval: NZUsize!(64),
-        retained_marshal_blocks: usize::try_from(blocks).unwrap_or(usize::MAX),
-        retained_qmdb_blocks: 64,
-    })
-}
-
-type Archive<E, V> = prunable::Archive<EightCap, E, Digest, V>;
-
-fn archive<C>(
-    prefix: &str,
-    name: &str,
-    cache: &CacheRef,
-    codec_config: C,
-) -> prunable::Config<EightCap, C> {
-    prunable::Config {
-        translator: EightCap,
-        metadata_partition: format!("{prefix}-{name}-metadata"),
-        key_partition: format!("{prefix}-{name}-keys"),
-        key_page_cache: cache.clone(),
-        value_partition: format!("{prefix}-{name}"),
-        compression: None,
-        codec_config,
-        items_per_section: SECTION,
-        key_write_buffer: WRITE_BUFFER,
-        value_write_buffer: WRITE_BUFFER,
-        replay_buffer: REPLAY_BUFFER,
-    }
-}
-
-/// The archive of certificates. A disk that cannot be opened ends the process: there is nothing to
-/// fall back to.
-async fn finalizations<E>(
-    context: &E,
-    prefix: &str,
-    cache: &CacheRef,
-) -> Archive<E, simplex::types::Finalization<Scheme, Digest>>
-where
-    E: Clock + Storage + Metrics + Spawner,
-{
-    let config =
-        archive(prefix, "finalizations", cache, Scheme::certificate_codec_config_unbounded());
-    prunable::Archive::init(context.child("finalizations"), config)
-        .await
-        .expect("the archive of certificates opens")
-}
-
-async fn blocks<E>(context: &E, prefix: &str, cache: &CacheRef) -> Archive<E, Block>
-where
-    E: Clock + Storage + Metrics + Spawner,
-{
-    prunable::Archive::init(context.child("blocks"), archive(prefix, "blocks", cache, ()))
-        .await
-        .expect("the archive of blocks opens")
+    engine.start(channel);
+    buffer
 }

@@ -257,7 +257,7 @@ where
     }
 
     /// The epoch in which this node left off, from what is stored.
-    async fn recover(&self) -> Result<Opening, EpochError> {
+    async fn recover(&mut self) -> Result<Opening, EpochError> {
         let processed = self.config.marshal.get_processed().await;
         let next_height = processed.map_or(Height::zero(), |p| p.height()).next();
         let epocher = &self.config.epocher;
@@ -278,7 +278,7 @@ where
     }
 
     /// Seats from genesis for the first two epochs, and from the state for all others.
-    async fn seats(&self, epoch: Epoch) -> Result<Arc<SeatSet>, EpochError> {
+    async fn seats(&mut self, epoch: Epoch) -> Result<Arc<SeatSet>, EpochError> {
         if let Some(seats) = self.config.first_seats.iter().find(|seats| seats.epoch == epoch) {
             return Ok(seats.clone());
         }

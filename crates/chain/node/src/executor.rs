@@ -20,11 +20,18 @@ use opengpu_ledger::{
     Unloaded, block_keys, epoch_of, predicted_keys, tables,
 };
 use opengpu_types::{ChainState, Digest, Entry, Genesis, Key, SeatSet, SignedTransaction};
-use std::collections::BTreeMap;
+use std::{borrow::Borrow, collections::BTreeMap};
 
 /// Entries of the parent's state that were read.
 #[derive(Debug, Default)]
 pub struct Loaded(BTreeMap<Key, Option<Entry>>);
+
+impl Loaded {
+    /// Adds entries that were read; `None` is an entry that does not exist.
+    pub fn extend(&mut self, entries: impl IntoIterator<Item = (Key, Option<Entry>)>) {
+        self.0.extend(entries);
+    }
+}
 
 impl State for Loaded {
     fn get(&self, key: &Key) -> Result<Option<&Entry>, Unloaded> {
@@ -85,10 +92,10 @@ where
 }
 
 /// Executes `transactions` on the state that `batch` stands on.
-pub async fn execute<'a, E, T>(
+pub async fn execute<E, T>(
     genesis: &Genesis,
     context: BlockContext,
-    transactions: impl IntoIterator<Item = &'a SignedTransaction> + Clone,
+    transactions: &[impl Borrow<SignedTransaction> + Sync],
     batch: Batch<E, T>,
     purpose: Purpose,
 ) -> Result<Output<E, T>, ExecuteError>
@@ -99,8 +106,8 @@ where
     let mut keys = block_keys(context.height);
     let epoch = epoch_of(context.height, &genesis.parameters);
     keys.push(Key::Seats(epoch));
-    for signed in transactions.clone() {
-        predicted_keys(signed, &mut keys);
+    for signed in transactions {
+        predicted_keys(signed.borrow(), &mut keys);
     }
     let (mut desk, loaded) = Desk::open(batch, keys).await?;
     let mut execution = Execution::new(loaded, context);
@@ -112,9 +119,9 @@ where
         }
     }
     let mut left_out = BTreeMap::new();
-    for (index, signed) in transactions.into_iter().enumerate() {
+    for (index, signed) in transactions.iter().enumerate() {
         loop {
-            match execution.apply(signed) {
+            match execution.apply(signed.borrow()) {
                 Ok(_) => break,
                 Err(Rejection::Halt(halt)) => {
                     desk = desk.resolve(halt, execution.base_mut()).await?;
@@ -201,7 +208,7 @@ where
             Halt::Unloaded(key) => {
                 let Self { staged, mut read } = self;
                 let (_, values, staged) = staged.expand(&[&key.digest()]).await?;
-                loaded.0.extend(values.into_iter().map(|value| (key, value)));
+                loaded.extend(values.into_iter().map(|value| (key, value)));
                 read.push(key);
                 Ok(Self { staged, read })
             }

@@ -7,7 +7,13 @@
 //! Read in this order: [`block`], [`store`] and [`executor`] (what is executed, and on what),
 //! [`application`] (when), [`epochs`] and [`engine`] (by whom, and how it is wired), [`mempool`].
 
+#![expect(
+    missing_debug_implementations,
+    reason = "handles of the engine's actors have none, and ours consist of them"
+)]
+
 pub mod application;
+pub mod archive;
 pub mod block;
 pub mod committee;
 pub mod elector;
@@ -16,7 +22,9 @@ pub mod epochs;
 pub mod executor;
 pub mod mempool;
 pub mod signatures;
+pub mod state_sync;
 pub mod store;
 pub mod timing;
 
-pub use engine::{Config, History, Node, NodeKeys, channels, max_message, start};
+pub use archive::History;
+pub use engine::{Config, Node, NodeKeys, StartError, channels, max_message, start};

@@ -173,7 +173,7 @@ mod tests {
 
     fn forged(keypair: &Keypair, nonce: u64) -> SignedTransaction {
         let mut transaction = signed(keypair, nonce);
-        transaction.signer.signature = signed(keypair, nonce + 1).signer.signature;
+        transaction.signer.signature = signed(keypair, nonce.wrapping_add(1)).signer.signature;
         transaction
     }
 

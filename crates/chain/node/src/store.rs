@@ -49,11 +49,13 @@ pub type Database<E, T> = variable::Db<mmr::Family, E, Digest, Entry, Sha256, Ei
 pub type Databases<E, T> = Shared<Database<E, T>>;
 /// Changes on top of a block's state.
 pub type Batch<E, T> = <Databases<E, T> as DatabaseSet<E>>::Unmerkleized;
+/// An operation of the log.
+pub type LogOperation = Operation<mmr::Family, Digest, Entry>;
 /// Changes on top of a block's state, with the entries read so far.
 pub type Staged<E, T> = CurrentStaged<
     mmr::Family,
     E,
-    Journal<E, Operation<mmr::Family, Digest, Entry>>,
+    Journal<E, LogOperation>,
     Index<EightCap, Location>,
     Sha256,
     Update<Digest, Entry>,
@@ -76,8 +78,8 @@ pub type StoreError = commonware_storage::qmdb::Error<mmr::Family>;
 pub fn config<T: Strategy>(prefix: &str, page_cache: CacheRef, strategy: T) -> Config<T> {
     VariableConfig {
         merkle_config: MerkleConfig {
-            journal_partition: format!("{prefix}-state-tree"),
-            metadata_partition: format!("{prefix}-state-tree-metadata"),
+            journal_partition: format!("{prefix}-state-tree-nodes"),
+            metadata_partition: format!("{prefix}-state-tree-pins"),
             items_per_blob: SECTION,
             write_buffer: WRITE_BUFFER,
             replay_buffer: REPLAY_BUFFER,
@@ -93,7 +95,7 @@ pub fn config<T: Strategy>(prefix: &str, page_cache: CacheRef, strategy: T) -> C
             write_buffer: WRITE_BUFFER,
             replay_buffer: REPLAY_BUFFER,
         },
-        grafted_metadata_partition: format!("{prefix}-state-current-metadata"),
+        grafted_metadata_partition: format!("{prefix}-state-current-pins"),
         translator: EightCap,
         init_cache: Some(INIT_CACHE),
         init_buffer: REPLAY_BUFFER,

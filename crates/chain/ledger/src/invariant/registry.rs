@@ -1,15 +1,15 @@
 //! The registry: every invariant by name, over a whole state or over one block.
 
-use super::{conserved, fits, held, totals};
+use super::{
+    Part,
+    census::{Bonded, Census, Leaving, Owner},
+    conserved,
+};
 use crate::{
     execution::Executed,
     state::{Memory, State as _},
 };
-use opengpu_types::{
-    Address, Amount, CloseReason, Entry, Epoch, Event, Key, Receipt, Shares, Supply, Unbonding,
-    UnbondingId,
-};
-use std::collections::BTreeMap;
+use opengpu_types::{CloseReason, Entry, Event, Key, Receipt, UnbondingId};
 
 /// An invariant that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,7 +29,7 @@ pub enum Invariant {
         /// Its name.
         name: &'static str,
         /// Says what is wrong.
-        check: fn(&Memory) -> Result<(), String>,
+        check: fn(&Census<'_>) -> Result<(), String>,
     },
     /// At a block: the state before it and what it did.
     Block {
@@ -58,92 +58,65 @@ pub const fn registry() -> &'static [Invariant] {
 
 /// Checks a block and the state after it against the whole registry.
 pub fn check_all(before: &Memory, block: &Executed, after: &Memory) -> Result<(), Breach> {
+    check_block(before, block)?;
+    check_state(after)
+}
+
+/// Checks what a block did to the state before it.
+pub fn check_block(before: &Memory, block: &Executed) -> Result<(), Breach> {
     for invariant in registry() {
-        let (name, result) = match invariant {
-            Invariant::State { name, check } => (name, check(after)),
-            Invariant::Block { name, check } => (name, check(before, block)),
-        };
-        result.map_err(|detail| Breach { name, detail })?;
-    }
-    Ok(())
-}
-
-fn supply(state: &Memory) -> Result<Supply, String> {
-    match state.get(&Key::Supply) {
-        Ok(Some(Entry::Supply(supply))) => Ok(**supply),
-        _ => Err("there is no supply".into()),
-    }
-}
-
-fn supply_is_conserved(state: &Memory) -> Result<(), String> {
-    conserved(&supply(state)?)
-}
-
-fn amounts_are_in_range(state: &Memory) -> Result<(), String> {
-    for (key, entry) in state.iter() {
-        if !fits(key, entry) {
-            return Err(format!("{key:?} holds an entry of another kind"));
-        }
-        let sound = match entry {
-            Entry::Vesting(vesting) => vesting.released <= vesting.total,
-            Entry::Treasury(treasury) => treasury.released <= treasury.total,
-            Entry::Queue(queue) => queue.head <= queue.tail,
-            Entry::Validator(validator) => validator.commission_due <= validator.rewards,
-            _ => true,
-        };
-        let mut parts = held(entry);
-        if !sound || totals(&mut parts).into_iter().any(|part| *part > Amount::CAP) {
-            return Err(format!("{key:?} is out of range"));
+        if let Invariant::Block { name, check } = invariant {
+            check(before, block).map_err(|detail| Breach { name, detail })?;
         }
     }
     Ok(())
 }
 
-fn totals_are_sums(state: &Memory) -> Result<(), String> {
-    let mut sums = Supply::default();
-    for (_, entry) in state.iter() {
-        let mut parts = held(entry);
-        for (sum, part) in totals(&mut sums).into_iter().zip(totals(&mut parts)) {
-            *sum = sum.plus(*part).ok_or("a sum overflows")?;
+/// Checks a state.
+pub fn check_state(state: &Memory) -> Result<(), Breach> {
+    let census = Census::of(state);
+    for invariant in registry() {
+        if let Invariant::State { name, check } = invariant {
+            check(&census).map_err(|detail| Breach { name, detail })?;
         }
     }
-    let mut stated = supply(state)?;
-    for (stated, sum) in totals(&mut stated).into_iter().zip(totals(&mut sums)) {
+    Ok(())
+}
+
+fn supply_is_conserved(census: &Census<'_>) -> Result<(), String> {
+    conserved(census.supply.ok_or("there is no supply")?)
+}
+
+fn amounts_are_in_range(census: &Census<'_>) -> Result<(), String> {
+    match census.unsound {
+        Some(key) => Err(format!("{key:?} is of another kind or out of range")),
+        None => Ok(()),
+    }
+}
+
+fn totals_are_sums(census: &Census<'_>) -> Result<(), String> {
+    if let Some(key) = census.overflow {
+        return Err(format!("with {key:?} a sum overflows"));
+    }
+    let mut sums = census.sums;
+    let mut stated = *census.supply.ok_or("there is no supply")?;
+    for part in Part::ALL {
+        let (stated, sum) = (part.of(&mut stated), part.of(&mut sums));
         if stated != sum {
-            return Err(format!("{stated} stated, {sum} found"));
+            return Err(format!("{part:?}: {stated} stated, {sum} found"));
         }
     }
     Ok(())
 }
 
-/// The account that an entry belongs to.
-const fn owner(key: &Key, entry: &Entry) -> Option<Address> {
-    match (key, entry) {
-        (Key::SpendingLimit { account, .. }, _) | (Key::Vesting(account), _) => Some(*account),
-        (Key::Validator(operator), _) => Some(*operator),
-        (Key::Delegation { delegator, .. }, _) => Some(*delegator),
-        (_, Entry::Unbonding(unbonding)) => Some(unbonding.delegator),
-        (_, Entry::Treasury(treasury)) => Some(treasury.account),
-        _ => None,
+fn owners_count_their_entries(census: &Census<'_>) -> Result<(), String> {
+    if let Some(key) = census.orphan {
+        return Err(format!("{key:?} belongs to nobody"));
     }
-}
-
-fn owners_count_their_entries(state: &Memory) -> Result<(), String> {
-    let mut counts = BTreeMap::<Address, u32>::new();
-    for address in state.iter().filter_map(|(key, entry)| owner(key, entry)) {
-        let count = counts.entry(address).or_default();
-        *count = count.saturating_add(1);
-    }
-    for (key, entry) in state.iter() {
-        if let (Key::Account(address), Entry::Account(account)) = (key, entry) {
-            let found = counts.remove(address).unwrap_or(0);
-            if account.entries != found {
-                return Err(format!("{address} counts {} entries of {found}", account.entries));
-            }
+    match census.accounts.iter().find(|owner| owner.stated != owner.found) {
+        Some(Owner { address, stated, found }) => {
+            Err(format!("{address} counts {stated} entries of {found}"))
         }
-    }
-    match counts.keys().next() {
-        Some(address) => Err(format!("{address} owns entries and has no account")),
         None => Ok(()),
     }
 }
@@ -169,15 +142,13 @@ fn unbonding_ends_once(before: &Memory, block: &Executed) -> Result<(), String> 
     Ok(())
 }
 
-fn nothing_outlives_its_deadline(state: &Memory) -> Result<(), String> {
-    let (Ok(Some(Entry::Chain(chain))), Ok(Some(Entry::Parameters(parameters)))) =
-        (state.get(&Key::Chain), state.get(&Key::Parameters))
-    else {
+fn nothing_outlives_its_deadline(census: &Census<'_>) -> Result<(), String> {
+    let (Some(chain), Some(parameters)) = (census.chain, census.parameters) else {
         return Err("there is no chain".into());
     };
     let now = crate::epoch::epoch_of(chain.height, parameters);
     let oldest = now.0.saturating_sub(parameters.evidence_epochs);
-    for (key, _) in state.iter() {
+    for key in &census.dated {
         let fits = match key {
             Key::Seats(epoch) | Key::Offences(epoch) => epoch.0 >= oldest && *epoch <= now.plus(2),
             Key::Duty { duty: opengpu_types::DutyKind::ConfirmSeat { epoch }, .. } => *epoch > now,
@@ -201,67 +172,31 @@ fn slashes_are_split_exactly(_: &Memory, block: &Executed) -> Result<(), String>
     Ok(())
 }
 
-fn unbonding_entries(state: &Memory) -> impl Iterator<Item = &Unbonding> {
-    state.iter().filter_map(|(_, entry)| match entry {
-        Entry::Unbonding(unbonding) => Some(unbonding),
-        _ => None,
-    })
-}
-
 /// Every unbonding entry is a part of a pool that its validator knows, so a slash reaches it.
-fn unbonding_stays_slashable(state: &Memory) -> Result<(), String> {
-    let mut parts = BTreeMap::<(Address, Epoch), u128>::new();
-    for entry in unbonding_entries(state) {
-        let sum = parts.entry((entry.validator, entry.epoch)).or_default();
-        *sum = sum.checked_add(entry.shares.0).ok_or("shares overflow")?;
-    }
-    for (key, entry) in state.iter() {
-        let (Key::UnbondingPool { validator, epoch }, Entry::UnbondingPool(pool)) = (key, entry)
-        else {
-            continue;
-        };
-        if parts.remove(&(*validator, *epoch)) != Some(pool.shares.0) {
-            return Err(format!("{key:?} is not the sum of its entries"));
+fn unbonding_stays_slashable(census: &Census<'_>) -> Result<(), String> {
+    for Leaving { validator, epoch, pool, owned } in &census.pools {
+        if pool.shares != *owned {
+            return Err(format!("{} shares left {validator} in {epoch}, not {owned}", pool.shares));
         }
-        let known = match state.get(&Key::Validator(*validator)) {
-            Ok(Some(Entry::Validator(owner))) => owner.unbonding_epochs.contains(epoch),
-            _ => false,
-        };
-        if !known {
+        let owner = census.validator(validator);
+        if !owner.is_some_and(|owner| owner.unbonding_epochs.contains(epoch)) {
             return Err(format!("{validator} does not know its unbonding of epoch {epoch}"));
         }
     }
-    match parts.keys().next() {
-        Some((validator, epoch)) => Err(format!("unbonding of {validator} in {epoch} has no pool")),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
-/// The shares of every validator are exactly those of its delegations, and no more rewards are
-/// promised than there are.
-fn shares_are_owned(state: &Memory) -> Result<(), String> {
-    let mut sums = BTreeMap::<Address, u128>::new();
-    for (key, entry) in state.iter() {
-        if let (Key::Delegation { validator, .. }, Entry::Delegation(delegation)) = (key, entry) {
-            let sum = sums.entry(*validator).or_default();
-            *sum = sum.checked_add(delegation.shares.0).ok_or("shares overflow")?;
+/// The shares of every validator are exactly those of its delegations.
+fn shares_are_owned(census: &Census<'_>) -> Result<(), String> {
+    for Bonded { address, validator, owned } in &census.validators {
+        if *owned != validator.shares {
+            return Err(format!("{address} has {} shares, {owned} are owned", validator.shares));
+        }
+        if validator.shares.0 > 0 && validator.stake.is_zero() {
+            return Err(format!("{address} has shares of nothing"));
         }
     }
-    for (key, entry) in state.iter() {
-        if let (Key::Validator(address), Entry::Validator(validator)) = (key, entry) {
-            let sum = Shares(sums.remove(address).unwrap_or(0));
-            if sum != validator.shares {
-                return Err(format!("{address} has {} shares, {sum} are owned", validator.shares));
-            }
-            if validator.shares.0 > 0 && validator.stake.is_zero() {
-                return Err(format!("{address} has shares of nothing"));
-            }
-        }
-    }
-    match sums.keys().next() {
-        Some(address) => Err(format!("shares of {address}, which is no validator")),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Every entry of a kind that can end on its own ended with an event that says why.

@@ -21,11 +21,11 @@ pub(crate) fn delegate<S: State>(
     if amount.is_zero() {
         return Err(Failure::ZeroAmount.into());
     }
-    let target = state.find::<Validators>(validator)?.ok_or(Failure::UnknownValidator)?;
+    let target = state.view::<Validators>(validator)?.ok_or(Failure::UnknownValidator)?;
     if target.status == ValidatorStatus::Retired {
         return Err(Failure::Retired.into());
     }
-    if state.find::<Delegations>((delegator, validator))?.is_none() {
+    if state.view::<Delegations>((delegator, validator))?.is_none() {
         let reserve = bank::hold_reserve(state, delegator)?;
         let empty = Delegation { shares: Shares(0), index: RewardIndex(0), reserve };
         state.set::<Delegations>((delegator, validator), empty);
@@ -78,10 +78,10 @@ pub(crate) fn value<S: State>(
     delegator: Address,
     validator: Address,
 ) -> Result<Amount, Halt> {
-    let Some(delegation) = state.find::<Delegations>((delegator, validator))? else {
+    let Some(delegation) = state.view::<Delegations>((delegator, validator))? else {
         return Ok(Amount::ZERO);
     };
-    let target = state.must::<Validators>(validator)?;
+    let target = state.must_view::<Validators>(validator)?;
     Ok(pool::value_of(delegation.shares, target.stake, target.shares))
 }
 
@@ -94,7 +94,7 @@ pub(super) fn unbond<S: State>(
     amount: Amount,
     events: &mut Vec<Event>,
 ) -> Result<Amount, Stop> {
-    if state.find::<Delegations>((delegator, validator))?.is_none() {
+    if state.view::<Delegations>((delegator, validator))?.is_none() {
         return Err(Failure::InsufficientStake.into());
     }
     rewards::settle(state, delegator, validator)?;

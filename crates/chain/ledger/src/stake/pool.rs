@@ -3,12 +3,20 @@
 
 use opengpu_types::{Amount, Shares, mul_div};
 
-/// Shares for tokens that enter a pool; `None` if that is no share at all or out of range.
+/// At most one in so many tokens is lost to rounding on the way in.
+const MOST_LOST: u128 = 1_000;
+
+/// Shares for tokens that enter a pool; `None` out of range, and when the shares would be worth
+/// noticeably less than the tokens: a pool with few and dear shares (they can be made dear on
+/// purpose) would swallow the part of the amount that is no whole share.
 pub(super) fn shares_for(amount: Amount, stake: Amount, shares: Shares) -> Option<Shares> {
     if shares.0 == 0 {
         return (amount.0 > 0).then_some(Shares(amount.0));
     }
-    mul_div(amount.0, shares.0, stake.0).filter(|new| *new > 0).map(Shares)
+    let new = mul_div(amount.0, shares.0, stake.0)?;
+    let worth = mul_div(new, stake.0, shares.0)?;
+    let least = amount.0.saturating_sub(amount.0 / MOST_LOST);
+    (new > 0 && worth >= least).then_some(Shares(new))
 }
 
 /// Tokens that shares of a pool are worth.
@@ -34,6 +42,13 @@ pub(super) fn shares_worth(amount: Amount, stake: Amount, shares: Shares) -> Opt
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn dear_shares_swallow_no_entry() {
+        // One share worth 100: an entry of 199 would get one share and lose half of the rest.
+        assert_eq!(shares_for(Amount(199), Amount(100), Shares(1)), None);
+        assert_eq!(shares_for(Amount(200), Amount(100), Shares(1)), Some(Shares(2)));
+    }
 
     proptest! {
         #[test]

@@ -36,7 +36,7 @@ pub(crate) fn share<S: State>(state: &mut Overlay<S>, seats: &SeatSet) -> Result
     for (seat, turn) in pairs() {
         let part = pool.mul_div(points(turn, seat.weight), total).unwrap_or(Amount::ZERO);
         // A validator that is gone by now leaves its part in the pool.
-        if part.is_zero() || state.find::<Validators>(seat.validator)?.is_none() {
+        if part.is_zero() || state.view::<Validators>(seat.validator)?.is_none() {
             continue;
         }
         reward(state, seat.validator, part)?;
@@ -48,7 +48,7 @@ pub(crate) fn share<S: State>(state: &mut Overlay<S>, seats: &SeatSet) -> Result
 
 /// What is in the epoch's pool at this moment of the block.
 fn open_pool<S: State>(state: &Overlay<S>) -> Result<Amount, Halt> {
-    let before = state.must::<Supplies>(())?.epoch_pool;
+    let before = state.must_view::<Supplies>(())?.epoch_pool;
     before
         .plus(state.flows.pooled)
         .and_then(|sum| sum.minus(state.flows.shared))
@@ -60,12 +60,11 @@ fn reward<S: State>(state: &mut Overlay<S>, address: Address, amount: Amount) ->
     let mut validator = state.must::<Validators>(address)?;
     let mut commission = validator.commission.of(amount);
     let rest = amount.minus(commission).ok_or(Corruption::OutOfRange("a reward"))?;
-    match mul_div(rest.0, INDEX_ONE, validator.shares.0) {
-        Some(step) => {
-            let index = validator.index.0.checked_add(step);
-            validator.index = RewardIndex(index.ok_or(Corruption::OutOfRange("a reward index"))?);
-        }
-        // Nobody has a share: all of it is the operator's.
+    let step = mul_div(rest.0, INDEX_ONE, validator.shares.0);
+    match step.and_then(|step| validator.index.0.checked_add(step)) {
+        Some(index) => validator.index = RewardIndex(index),
+        // Nobody has a share, or so few that the index would leave its range (an operator that
+        // withdrew to dust could otherwise stop the chain): all of it is the operator's.
         None => commission = amount,
     }
     Flows::add(&mut validator.rewards, amount)?;
@@ -83,8 +82,8 @@ pub(crate) fn pay_tips<S: State>(
     if tips.is_zero() {
         return Ok(());
     }
-    let epoch = epoch_of(context.height, &state.must::<Params>(())?);
-    let seats = state.must::<Seats>(epoch)?;
+    let epoch = epoch_of(context.height, state.must_view::<Params>(())?);
+    let seats = state.must_view::<Seats>(epoch)?;
     let leader = seats.seat(&context.leader).map(|seat| seat.validator);
     let leader = match leader {
         Some(address) => state.find::<Validators>(address)?.map(|found| (address, found)),
@@ -136,11 +135,11 @@ pub(crate) fn claim<S: State>(
     address: Address,
     events: &mut Vec<Event>,
 ) -> Result<(), Stop> {
-    if state.find::<Validators>(address)?.is_none() {
+    if state.view::<Validators>(address)?.is_none() {
         return Err(Failure::UnknownValidator.into());
     }
     let mut amount = Amount::ZERO;
-    if state.find::<Delegations>((account, address))?.is_some() {
+    if state.view::<Delegations>((account, address))?.is_some() {
         amount = settle(state, account, address)?;
     }
     if account == address {

@@ -29,11 +29,16 @@ pub(crate) fn undelegate<S: State>(
     then_to: Option<Address>,
     events: &mut Vec<Event>,
 ) -> Result<(), Stop> {
+    if state.view::<Validators>(validator)?.is_none() {
+        return Err(Failure::UnknownValidator.into());
+    }
+    if delegation::value(state, delegator, validator)?.is_zero() {
+        // Slashes can leave shares that are worth nothing: there is nothing to wait for.
+        delegation::unbond(state, delegator, validator, Amount::ZERO, events)?;
+        return Ok(validator::close_if_empty(state, validator, events)?);
+    }
     if amount.is_zero() {
         return Err(Failure::ZeroAmount.into());
-    }
-    if state.find::<Validators>(validator)?.is_none() {
-        return Err(Failure::UnknownValidator.into());
     }
     let reserve = bank::hold_reserve(state, delegator)?;
     let taken = delegation::unbond(state, delegator, validator, amount, events)?;
@@ -64,7 +69,7 @@ pub(crate) fn redelegate<S: State>(
     if from == to {
         return Err(Failure::SameAccount.into());
     }
-    let target = state.find::<Validators>(to)?.ok_or(Failure::UnknownValidator)?;
+    let target = state.view::<Validators>(to)?.ok_or(Failure::UnknownValidator)?;
     if target.status == ValidatorStatus::Retired {
         return Err(Failure::Retired.into());
     }

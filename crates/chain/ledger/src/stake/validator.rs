@@ -59,17 +59,17 @@ pub(crate) fn register<S: State>(
     stake: Amount,
     events: &mut Vec<Event>,
 ) -> Result<(), Stop> {
-    if state.find::<Validators>(operator)?.is_some() {
+    if state.view::<Validators>(operator)?.is_some() {
         return Err(Failure::ValidatorExists.into());
     }
-    if stake < state.must::<Params>(())?.minimum_stake {
+    if stake < state.must_view::<Params>(())?.minimum_stake {
         return Err(Failure::BelowMinimumStake.into());
     }
     if !keys_are_valid(&terms.keys, context.chain) {
         return Err(Failure::InvalidKeys.into());
     }
     let consensus = terms.keys.consensus;
-    if state.find::<ConsensusKeys>(consensus)?.is_some() {
+    if state.view::<ConsensusKeys>(consensus)?.is_some() {
         return Err(Failure::KeyInUse.into());
     }
     let mut candidates = state.must::<CandidateLists>(())?;
@@ -118,7 +118,7 @@ pub(crate) fn rotate<S: State>(
     }
     let (old, consensus) = (validator.keys.consensus, keys.consensus);
     if consensus != old {
-        if state.find::<ConsensusKeys>(consensus)?.is_some() {
+        if state.view::<ConsensusKeys>(consensus)?.is_some() {
             return Err(Failure::KeyInUse.into());
         }
         state.remove::<ConsensusKeys>(old);
@@ -165,7 +165,7 @@ pub(crate) fn retire<S: State>(
     candidates.validators.remove_sorted(&operator);
     state.set::<CandidateLists>((), candidates);
     events.push(Event::ValidatorRetired { validator: operator });
-    if state.find::<Delegations>((operator, operator))?.is_some() {
+    if state.view::<Delegations>((operator, operator))?.is_some() {
         let own = delegation::value(state, operator, operator)?;
         unbonding::undelegate(state, context, operator, operator, own, None, events)?;
     }

@@ -4,8 +4,10 @@
 //! a bell that rings when something can be proposed, so that a leader with nothing to do does not
 //! have to poll.
 
+mod intake;
 mod pool;
 
+pub use intake::{Intake, SubmitError};
 pub use pool::{Admitted, Candidate, Limits, Pool, PoolRefusal};
 
 use crate::block::Block;
@@ -27,17 +29,11 @@ impl Mempool {
         Self { pool: Arc::new(Mutex::new(Pool::new(limits))), bell: Arc::new(Notify::new()) }
     }
 
-    /// Lets in transactions whose signatures hold, each with its lane's next nonce.
-    pub fn admit(
-        &self,
-        candidates: impl IntoIterator<Item = (Candidate, Nonce)>,
-    ) -> Vec<Result<Admitted, PoolRefusal>> {
-        let mut pool = self.pool.lock();
-        let admitted =
-            candidates.into_iter().map(|(candidate, next)| pool.admit(candidate, next)).collect();
-        drop(pool);
+    /// Lets in a transaction that was checked. `next` is its lane's next nonce.
+    pub fn admit(&self, candidate: Candidate, next: Nonce) -> Result<Admitted, PoolRefusal> {
+        let admitted = self.pool.lock().admit(candidate, next)?;
         self.bell.notify_waiters();
-        admitted
+        Ok(admitted)
     }
 
     /// What should go into the next block.

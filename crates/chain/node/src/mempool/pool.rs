@@ -19,6 +19,7 @@
 use opengpu_ledger::Lane;
 use opengpu_types::{Address, Amount, Digest, Height, Nonce, SignedTransaction, TransactionId};
 use std::{
+    borrow::Borrow,
     collections::{BTreeMap, BTreeSet, BinaryHeap, btree_map::Entry as Slot},
     sync::Arc,
 };
@@ -53,6 +54,12 @@ pub struct Candidate {
     pub lane: Lane,
     /// Bytes of its encoding.
     pub size: usize,
+}
+
+impl Borrow<SignedTransaction> for Candidate {
+    fn borrow(&self) -> &SignedTransaction {
+        &self.signed
+    }
 }
 
 impl Candidate {

@@ -94,7 +94,7 @@ fn what_is_offered_is_not_offered_again_until_its_proposal_has_lost() {
 #[test]
 fn an_offer_for_a_later_height_outlives_the_finalization_of_an_earlier_one() {
     let a0 = candidate(1, 0, 1);
-    let mut pool = pool(&[a0.clone()]);
+    let mut pool = pool(std::slice::from_ref(&a0));
     pool.offered(Height(5), &[a0.witness]);
     pool.offered(Height(7), &[a0.witness]);
     finalize(&mut pool, 5, &[]);
@@ -171,7 +171,7 @@ fn the_limits_hold() {
 #[test]
 fn a_refused_transaction_leaves_and_its_nonce_is_free_again() {
     let a0 = candidate(1, 0, 1);
-    let mut pool = pool(&[a0.clone()]);
+    let mut pool = pool(std::slice::from_ref(&a0));
     pool.refuse(&a0.witness);
     assert!(pool.is_empty());
     assert!(pool.admit(a0, Nonce(0)).is_ok());

@@ -1,0 +1,270 @@
+//! `opengpu chain`: reading the chain.
+
+use crate::{
+    context::Context,
+    output::{Format, date, facts, lines, percent, span, table},
+    values::{state_key, transaction_id},
+};
+use anyhow::{Context as _, Result};
+use clap::Subcommand;
+use commonware_codec::DecodeExt as _;
+use opengpu_client::{
+    api::{ParametersInfo, Role, ValidatorInfo, ValidatorState, hex_text},
+    follow::Blocks,
+};
+use opengpu_types::{Entry, Epoch, Height, Key, TransactionId};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show the node and its chain.
+    Status,
+    /// Show a final block.
+    Block {
+        /// Its height [default: the newest].
+        height: Option<u64>,
+    },
+    /// Print final blocks as they come.
+    Watch {
+        /// Begin behind this height [default: now].
+        #[arg(long, value_name = "HEIGHT")]
+        after: Option<u64>,
+        /// Stop after this many blocks.
+        #[arg(long, value_name = "COUNT")]
+        count: Option<usize>,
+    },
+    /// Show an account.
+    Account {
+        /// An address, or the name of a key.
+        account: String,
+    },
+    /// Show all validators.
+    Validators,
+    /// Show the seats of an epoch.
+    Epoch {
+        /// Which epoch [default: the running one].
+        epoch: Option<u64>,
+    },
+    /// Show the network's parameters.
+    Parameters,
+    /// Show where every token is.
+    Supply,
+    /// Export the receipt of a final transaction with its proofs.
+    Receipt {
+        /// Id of the transaction.
+        #[arg(value_parser = transaction_id)]
+        id: TransactionId,
+        /// Where to write it.
+        #[arg(long, value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Show an entry of the state.
+    State {
+        /// Which entry, such as supply, account:0x..., delegation:0x...:0x..., seats:3.
+        #[arg(value_parser = state_key)]
+        key: Key,
+        /// Ask for a proof of the value, or of its absence.
+        #[arg(long)]
+        proof: bool,
+    },
+}
+
+pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
+    match command {
+        Command::Status => status(context),
+        Command::Block { height } => block(context, height.map(Height)),
+        Command::Watch { after, count } => watch(context, after.map(Height), count),
+        Command::Account { account } => self::account(context, &account),
+        Command::Validators => validators(context),
+        Command::Epoch { epoch } => self::epoch(context, epoch.map(Epoch)),
+        Command::Parameters => parameters(context),
+        Command::Supply => supply(context),
+        Command::Receipt { id, file } => receipt(context, id, &file),
+        Command::State { key, proof } => state(context, &key, proof),
+    }
+}
+
+fn status(context: &Context) -> Result<()> {
+    context.output.show(&context.rpc.status()?, |it| {
+        let role = match it.role {
+            Role::Validator => "validator",
+            Role::Follower => "follower",
+        };
+        facts([
+            ("chain", format!("{} ({})", it.name, it.chain)),
+            ("genesis", hex_text(it.genesis.as_ref())),
+            ("height", it.height.to_string()),
+            ("time", date(it.time)),
+            ("epoch", it.epoch.to_string()),
+            ("node", format!("{} ({role})", hex_text(&it.node.0))),
+            ("seats", it.seats.to_string()),
+            ("linked nodes", it.connected_nodes.to_string()),
+            ("waiting transactions", it.mempool.to_string()),
+            ("syncing", if it.syncing { "yes" } else { "no" }.to_owned()),
+            ("version", it.version.clone()),
+        ])
+    })
+}
+
+fn block(context: &Context, height: Option<Height>) -> Result<()> {
+    context.output.show(&context.rpc.block(height)?, |it| {
+        let mut rows = vec![
+            ("height", it.height.to_string()),
+            ("digest", hex_text(it.digest.as_ref())),
+            ("parent", hex_text(it.parent.as_ref())),
+            ("time", date(it.time)),
+            ("epoch", format!("{}, view {}", it.epoch, it.view)),
+            ("leader", hex_text(&it.leader.0)),
+            ("state", hex_text(it.state.as_ref())),
+        ];
+        rows.extend(it.transactions.iter().map(|id| ("transaction", id.to_string())));
+        lines(rows)
+    })
+}
+
+fn watch(context: &Context, after: Option<Height>, count: Option<usize>) -> Result<()> {
+    let blocks = Blocks::follow(&context.rpc, after)?;
+    for block in blocks.take(count.unwrap_or(usize::MAX)) {
+        let block = block?;
+        let digest = hex_text(block.digest.as_ref());
+        context.output.show_line(&block, |it| {
+            let (height, time, count) = (it.height, date(it.time), it.transactions);
+            format!("{height}  {time}  {count} transactions  {digest}")
+        })?;
+    }
+    Ok(())
+}
+
+fn account(context: &Context, account: &str) -> Result<()> {
+    let address = context.address(account)?;
+    let info = context.rpc.account(address)?;
+    if !info.exists {
+        context.output.note("The account does not exist yet; it begins with its first tokens.");
+    }
+    context.output.show(&info, |it| {
+        facts([
+            ("address", it.address.to_string()),
+            ("balance", format!("{} oGPU", it.balance)),
+            ("reserve", format!("{} oGPU", it.reserve)),
+            ("next number", it.nonce.to_string()),
+            ("entries", it.entries.to_string()),
+        ])
+    })
+}
+
+/// Also `opengpu stake validators`.
+pub(crate) fn validators(context: &Context) -> Result<()> {
+    let status = |it: &ValidatorInfo| match (it.status, it.jailed_until) {
+        (ValidatorState::Active, _) => "active".to_owned(),
+        (ValidatorState::Retired, _) => "retired".to_owned(),
+        (ValidatorState::Jailed, Some(until)) => format!("jailed until {}", date(until)),
+        (ValidatorState::Jailed, None) => "jailed".to_owned(),
+    };
+    let seat = |it: &ValidatorInfo| match (it.seat, it.next_seat) {
+        (true, true) => "yes",
+        (true, false) => "until the end of the epoch",
+        (false, true) => "from the next epoch",
+        (false, false) => "no",
+    };
+    context.output.show(&context.rpc.validators()?, |list| {
+        table(
+            ["validator", "stake", "commission", "status", "seat", "host"],
+            list.validators.iter().map(|it| {
+                [
+                    it.address.to_string(),
+                    it.stake.to_string(),
+                    percent(it.commission),
+                    status(it),
+                    seat(it).to_owned(),
+                    it.host.to_string(),
+                ]
+            }),
+        )
+    })
+}
+
+fn epoch(context: &Context, epoch: Option<Epoch>) -> Result<()> {
+    let info = context.rpc.epoch(epoch)?;
+    let (number, first, last) = (info.epoch, info.first_height, info.last_height);
+    context.output.note(format!("Epoch {number}, blocks {first} to {last}"));
+    context.output.show(&info, |info| {
+        table(
+            ["validator", "weight", "host", "key"],
+            info.seats.iter().map(|seat| {
+                [
+                    seat.validator.to_string(),
+                    seat.weight.to_string(),
+                    seat.host.to_string(),
+                    hex_text(&seat.consensus.0),
+                ]
+            }),
+        )
+    })
+}
+
+fn parameters(context: &Context) -> Result<()> {
+    context.output.show(&context.rpc.parameters()?, |info| {
+        let ParametersInfo { base_fee, parameters: it, .. } = info;
+        facts([
+            ("base fee", format!("{base_fee} oGPU per weight")),
+            ("lowest base fee", format!("{} oGPU per weight", it.minimum_base_fee)),
+            ("burned part of the base fee", percent(it.burned_fee)),
+            ("block weight", it.block_weight.to_string()),
+            ("epoch", format!("{} blocks", it.epoch_blocks)),
+            ("seats", it.seats.to_string()),
+            ("minimum stake", format!("{} oGPU", it.minimum_stake)),
+            ("unbonding", span(it.unbonding)),
+            ("evidence", format!("{} epochs", it.evidence_epochs)),
+            ("account reserve", format!("{} oGPU", it.account_reserve)),
+            ("entry reserve", format!("{} oGPU", it.entry_reserve)),
+            ("slash for conflicting votes", percent(it.conflict_slash)),
+            ("slash for missed turns", percent(it.missed_slash)),
+            ("turns that may be missed", percent(it.missed_limit)),
+            ("jail", span(it.jail)),
+            ("reporter's share", percent(it.reporter_share)),
+            ("emission in the first year", format!("{} oGPU", it.emission.first_year)),
+            ("emission kept each year", percent(it.emission.kept)),
+        ])
+    })
+}
+
+fn supply(context: &Context) -> Result<()> {
+    context.output.show(&context.rpc.supply()?, |info| {
+        let it = &info.supply;
+        facts([
+            ("cap", info.cap.to_string()),
+            ("minted", it.minted.to_string()),
+            ("burned", it.burned.to_string()),
+            ("balances", it.balances.to_string()),
+            ("reserves", it.reserves.to_string()),
+            ("vesting", it.vesting.to_string()),
+            ("stake", it.stake.to_string()),
+            ("unbonding", it.unbonding.to_string()),
+            ("rewards", it.rewards.to_string()),
+            ("epoch pool", it.epoch_pool.to_string()),
+            ("treasury", it.treasury.to_string()),
+        ])
+    })
+}
+
+fn receipt(context: &Context, id: TransactionId, file: &Path) -> Result<()> {
+    let bytes = context.rpc.receipt(id)?;
+    std::fs::write(file, &bytes).with_context(|| format!("writing {}", file.display()))?;
+    context.output.note(format!("Wrote {} bytes to {}.", bytes.len(), file.display()));
+    Ok(())
+}
+
+fn state(context: &Context, key: &Key, proof: bool) -> Result<()> {
+    let info = context.rpc.state(key, proof)?;
+    if context.output.format == Format::Json {
+        return context.output.show(&info, |_| String::new());
+    }
+    let entry = match &info.value {
+        Some(bytes) => format!("{:#?}", Entry::decode(bytes.clone())?),
+        None => "no entry".to_owned(),
+    };
+    context.output.show(&info, |info| {
+        let proof = info.proof.as_ref().map(|proof| format!("\nproof  {}", hex_text(proof)));
+        format!("height  {}\n{entry}{}", info.height, proof.unwrap_or_default())
+    })
+}

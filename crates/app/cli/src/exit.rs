@@ -1,0 +1,173 @@
+//! How the program ends: exit codes, and errors in words with a hint.
+
+use anyhow::Error;
+use opengpu_client::wallet::FileError;
+use opengpu_client::{BuildError, FollowError, NodeKeysError, RpcError, WalletError, api::codes};
+use opengpu_crypto::KeystoreError;
+use std::{io::Write as _, process::ExitCode};
+
+/// Exit codes other than success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Anything that has no code of its own.
+    Failed = 1,
+    /// The command line or an input file is wrong. `clap` uses the same code.
+    Usage = 2,
+    /// A passphrase, a key or a permission is wrong.
+    Auth = 3,
+    /// The network has no room now.
+    NoCapacity = 4,
+    /// There is not enough money.
+    Budget = 5,
+    /// Something that was checked is not true.
+    #[expect(dead_code, reason = "`chain verify` ends with it as soon as the light client exists")]
+    Verification = 6,
+}
+
+/// An error that the command line itself finds.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Complaint {
+    exit: Exit,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Complaint {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), hint: None }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// Prints an error and gives its exit code. A reader that went away (`opengpu ... | head`) is none.
+pub(crate) fn report(error: &Error) -> ExitCode {
+    let broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
+        let io = cause.downcast_ref::<std::io::Error>();
+        io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+    };
+    if error.chain().any(broken_pipe) {
+        return ExitCode::SUCCESS;
+    }
+    let (exit, hint) = classify(error);
+    let mut stderr = std::io::stderr().lock();
+    // Without stderr there is nobody left to tell.
+    let _ = writeln!(stderr, "error: {error:#}");
+    if let Some(hint) = hint {
+        let _ = writeln!(stderr, "hint: {hint}");
+    }
+    ExitCode::from(exit as u8)
+}
+
+/// What kind of error it is, and what to do about it.
+fn classify(error: &Error) -> (Exit, Option<String>) {
+    for cause in error.chain() {
+        if let Some(it) = cause.downcast_ref::<Complaint>() {
+            return (it.exit, it.hint.clone());
+        }
+        if let Some(it) = cause.downcast_ref::<WalletError>() {
+            return (of_wallet(it), it.hint());
+        }
+        if let Some(it) = cause.downcast_ref::<FollowError>() {
+            return of_follow(it);
+        }
+        if let Some(it) = cause.downcast_ref::<RpcError>() {
+            return (it.code().map_or(Exit::Failed, of_code), it.hint());
+        }
+        if let Some(it) = cause.downcast_ref::<BuildError>() {
+            return (of_build(it), None);
+        }
+        if let Some(it) = cause.downcast_ref::<FileError>() {
+            return (of_file(it), it.hint());
+        }
+        if let Some(NodeKeysError::File(it)) = cause.downcast_ref::<NodeKeysError>() {
+            return (of_file(it), it.hint());
+        }
+    }
+    (Exit::Failed, None)
+}
+
+fn of_wallet(error: &WalletError) -> Exit {
+    match error {
+        WalletError::Keystore(KeystoreError::Passphrase) => Exit::Auth,
+        WalletError::File(error) => of_file(error),
+        WalletError::Name(_) => Exit::Usage,
+        WalletError::Missing { .. }
+        | WalletError::Exists(_)
+        | WalletError::Damaged(_)
+        | WalletError::Keystore(_) => Exit::Failed,
+    }
+}
+
+const fn of_file(error: &FileError) -> Exit {
+    match error {
+        FileError::Readable { .. } => Exit::Auth,
+        FileError::Io { .. } | FileError::Exists { .. } | FileError::TooLarge { .. } => {
+            Exit::Failed
+        }
+    }
+}
+
+fn of_follow(error: &FollowError) -> (Exit, Option<String>) {
+    match error {
+        FollowError::Rpc(error) => (error.code().map_or(Exit::Failed, of_code), error.hint()),
+        FollowError::Refused { code, .. } => (of_code(code), None),
+        FollowError::Slow(_) => {
+            (Exit::Failed, Some("look again with `opengpu tx status ID`".to_owned()))
+        }
+        FollowError::Expired { .. } | FollowError::Stream(_) => (Exit::Failed, None),
+    }
+}
+
+const fn of_build(error: &BuildError) -> Exit {
+    match error {
+        BuildError::Missing { .. } | BuildError::Wallet(_) | BuildError::Signature(_) => Exit::Auth,
+        BuildError::Empty | BuildError::TooMany(_) | BuildError::Fee => Exit::Usage,
+    }
+}
+
+/// Exit code of a reason that the chain or a node gives.
+pub(crate) fn of_code(code: &str) -> Exit {
+    match code {
+        "cannot-pay"
+        | "limit-too-small"
+        | "insufficient-balance"
+        | "limit-exceeded"
+        | "below-reserve"
+        | "fee-too-low" => Exit::Budget,
+        "bad-key" | "bad-signature" | "not-authorized" | "limit-expired" | "sponsor-mismatch"
+        | "outside-purpose" | "unknown-limit" => Exit::Auth,
+        "block-full" | "free-space-full" | codes::BUSY | codes::TOO_MANY | codes::SYNCING => {
+            Exit::NoCapacity
+        }
+        _ => Exit::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_have_the_exit_codes_that_scripts_expect() {
+        assert_eq!(of_code("cannot-pay") as u8, 5);
+        assert_eq!(of_code("not-authorized") as u8, 3);
+        assert_eq!(of_code("busy") as u8, 4);
+        assert_eq!(of_code("nonce-used") as u8, 1);
+    }
+
+    #[test]
+    fn a_wrong_passphrase_is_found_below_the_context_of_a_command() {
+        let error = WalletError::Keystore(KeystoreError::Passphrase);
+        let error = Error::new(error).context("unlocking alice");
+        assert_eq!(classify(&error).0, Exit::Auth);
+    }
+}

@@ -1,0 +1,47 @@
+//! `opengpu`: the network on the command line.
+//!
+//! Arguments and printing only: keys, transactions and the node's contract are `opengpu-client`'s,
+//! the node itself is `opengpu-node`'s. One file for each noun.
+//!
+//! Manners: data goes to stdout and everything else to stderr; a question is asked only on a
+//! terminal; an error is one line `error:` and, where it helps, one line `hint:`; the exit code
+//! says what kind of error it was ([`exit::Exit`]).
+
+mod arguments;
+mod chain;
+mod completions;
+mod config;
+mod context;
+mod exit;
+mod node;
+mod output;
+mod stake;
+mod submit;
+mod tx;
+mod values;
+mod wallet;
+
+use arguments::{Arguments, Noun};
+use clap::Parser as _;
+use context::Context;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::report(&error),
+    }
+}
+
+fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let context = Context::new(arguments.global)?;
+    match arguments.noun {
+        Noun::Wallet(command) => wallet::run(&context, command),
+        Noun::Tx(command) => tx::run(&context, command),
+        Noun::Stake(command) => stake::run(&context, command),
+        Noun::Chain(command) => chain::run(&context, command),
+        Noun::Node(command) => node::run(&context, command),
+        Noun::Completions { shell } => completions::run(shell),
+    }
+}

@@ -1,0 +1,95 @@
+//! `opengpu node`: a node's folder and its keys.
+
+mod folder;
+
+pub(crate) use folder::{Folder, KEY_FILE, Settings, host_of, read_genesis};
+
+use crate::{context::Context, exit::Complaint, output::facts};
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use opengpu_client::{NodeKeys, api::hex_text};
+use opengpu_types::Genesis;
+use serde_json::json;
+use std::{net::SocketAddr, path::PathBuf};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make the folder of a node: its keys, the genesis, its settings.
+    Init(Init),
+    /// Show the public keys of a node.
+    Keys {
+        /// Folder of the node.
+        #[arg(long, value_name = "FOLDER")]
+        data: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// Folder of the node; it must not hold one already.
+    #[arg(long, value_name = "FOLDER")]
+    data: PathBuf,
+    /// The network's genesis, as JSON or canonical bytes.
+    #[arg(long, value_name = "FILE")]
+    genesis: PathBuf,
+    /// Where it listens for other nodes.
+    #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:26700")]
+    listen: SocketAddr,
+    /// Where it serves its RPC.
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:26600")]
+    rpc: SocketAddr,
+    /// Keep only so many blocks, instead of all.
+    #[arg(long, value_name = "COUNT")]
+    keep_blocks: Option<u64>,
+}
+
+pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
+    match command {
+        Command::Init(arguments) => init(context, &arguments),
+        Command::Keys { data } => {
+            let folder = Folder::new(data);
+            show(context, &folder.keys()?, &folder.genesis()?)
+        }
+    }
+}
+
+fn init(context: &Context, arguments: &Init) -> Result<()> {
+    let folder = Folder::new(&arguments.data);
+    if folder.is_taken() {
+        let path = folder.path().display();
+        let complaint = Complaint::usage(format!("{path} holds a node already"));
+        return Err(complaint.hint("two nodes with the same keys would be slashed").into());
+    }
+    let genesis = read_genesis(&arguments.genesis)?;
+    let keys = NodeKeys::generate(&mut rand::rng());
+    let settings = Settings {
+        listen: arguments.listen,
+        rpc: arguments.rpc,
+        keep_blocks: arguments.keep_blocks,
+        followers: Vec::new(),
+    };
+    folder.create(&keys, &genesis, &settings)?;
+    context.output.note(format!("Made a node in {}.", folder.path().display()));
+    show(context, &keys, &genesis)
+}
+
+fn show(context: &Context, keys: &NodeKeys, genesis: &Genesis) -> Result<()> {
+    let registration = keys.registration(genesis.chain);
+    let (consensus, beacon) = (hex_text(&registration.consensus.0), registration.beacon);
+    let (beacon, digest) = (hex_text(&beacon.0), hex_text(genesis.digest().as_ref()));
+    let json = json!({
+        "chain": genesis.chain.0,
+        "genesis": digest,
+        "consensus": consensus,
+        "beacon": beacon,
+        "possession": hex_text(&registration.possession.0),
+    });
+    context.output.show(&json, |_| {
+        facts([
+            ("chain", format!("{} ({})", genesis.name, genesis.chain)),
+            ("genesis", digest),
+            ("consensus key", consensus),
+            ("beacon key", beacon),
+        ])
+    })
+}

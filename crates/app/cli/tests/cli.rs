@@ -1,0 +1,393 @@
+//! The real binary: what it prints where, what it refuses, and how it exits.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpListener,
+    path::Path,
+    process::{Command, Output, Stdio},
+    sync::mpsc,
+    thread,
+};
+use tempfile::TempDir;
+
+/// A home folder and the binary in it, deaf to the environment of whoever runs the tests.
+struct Cli {
+    home: TempDir,
+    node: String,
+}
+
+impl Cli {
+    fn new() -> Self {
+        // Nobody listens on the discard port of a test machine.
+        Self { home: tempfile::tempdir().unwrap(), node: "http://127.0.0.1:9".to_owned() }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ended {
+        self.run_with(arguments, "")
+    }
+
+    fn run_with(&self, arguments: &[&str], input: &str) -> Ended {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_opengpu"))
+            .args(arguments)
+            .current_dir(self.home.path())
+            .env_clear()
+            .env("OPENGPU_HOME", self.home.path().join("home"))
+            .env("OPENGPU_NODE", &self.node)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A command that reads nothing may be gone already.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        Ended::of(child.wait_with_output().unwrap())
+    }
+
+    /// A key without a passphrase.
+    fn key(&self, name: &str, secret: u8) -> String {
+        let secret = format!("{secret:02x}").repeat(32);
+        let arguments = ["wallet", "import", name, "--kind", "ed25519", "--no-passphrase"];
+        let ended = self.run_with(&[&arguments[..], &["-o", "json"]].concat(), &secret);
+        assert_eq!(ended.code, 0, "{}", ended.err);
+        ended.json()["address"].as_str().unwrap().to_owned()
+    }
+}
+
+struct Ended {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Ended {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap()
+    }
+}
+
+/// Answers like a node of which nothing is known but an account, and hands out what it was sent.
+fn node(submission: &'static str) -> (String, mpsc::Receiver<(String, Vec<u8>)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (sender, seen) = mpsc::channel();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut first, mut length) = (String::new(), 0);
+            reader.read_line(&mut first).unwrap();
+            let mut line = String::new();
+            while reader.read_line(&mut line).unwrap() > 2 {
+                if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).unwrap();
+            let path = first.split(' ').nth(1).unwrap().to_owned();
+            let (status, answer) = answer(&path, submission);
+            let length = answer.len();
+            let head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\n");
+            let answer = format!("{head}content-length: {length}\r\n\r\n{answer}");
+            stream.write_all(answer.as_bytes()).unwrap();
+            if sender.send((path, body)).is_err() {
+                return;
+            }
+        }
+    });
+    (url, seen)
+}
+
+fn answer(path: &str, submission: &str) -> (u16, String) {
+    let zero = format!("0x{}", "0".repeat(64));
+    let parameters = concat!(
+        r#"{"epoch_blocks":20,"seats":32,"minimum_stake":"100","unbonding":60000,"#,
+        r#""evidence_epochs":64,"block_weight":8000000,"minimum_base_fee":"0.000000001","#,
+        r#""burned_fee":500,"account_reserve":"0.01","entry_reserve":"0.02","#,
+        r#""conflict_slash":50,"missed_slash":1,"missed_limit":500,"jail":10000,"#,
+        r#""reporter_share":50,"emission":{"first_year":"1000000","kept":850}}"#
+    );
+    let answer = match path {
+        "/v1/status" => format!(
+            concat!(
+                r#"{{"chain":7,"name":"test","genesis":"{zero}","height":100,"#,
+                r#""time":1700000000000,"epoch":5,"node":"{zero}","role":"follower","seats":4,"#,
+                r#""connected_nodes":3,"mempool":0,"syncing":false,"version":"0.1.0"}}"#
+            ),
+            zero = zero
+        ),
+        "/v1/parameters" => {
+            format!(r#"{{"height":100,"base_fee":"0.000000001","parameters":{parameters}}}"#)
+        }
+        "/v1/transactions" => format!("[{}]", submission.replace("ID", &zero)),
+        path if path.starts_with("/v1/accounts/") => concat!(
+            r#"{"address":"0x0000000000000000000000000000000000000000","exists":true,"#,
+            r#""balance":"50","reserve":"0.01","nonce":3,"entries":0,"height":100}"#
+        )
+        .to_owned(),
+        path if path.starts_with("/v1/transactions/") => format!(
+            concat!(
+                r#"{{"id":"{}","status":"finalized","height":101,"index":1,"#,
+                r#""outcome":"applied","fee":"0.0000003"}}"#
+            ),
+            zero
+        ),
+        _ => {
+            let problem = concat!(
+                r#"{"type":"urn:opengpu:problem:not-found","title":"Not found","#,
+                r#""status":404,"detail":"no such path","code":"not-found"}"#
+            );
+            return (404, problem.to_owned());
+        }
+    };
+    (200, answer)
+}
+
+const ACCEPTED: &str = r#"{"id":"ID","status":"accepted"}"#;
+const POOR: &str =
+    r#"{"id":"ID","status":"refused","code":"cannot-pay","reason":"the payer has 0 oGPU"}"#;
+
+#[test]
+fn help_names_every_noun_and_goes_to_stdout() {
+    let ended = Cli::new().run(&["--help"]);
+    assert_eq!((ended.code, ended.err.as_str()), (0, ""));
+    for noun in ["wallet", "tx", "stake", "chain", "node", "completions"] {
+        assert!(ended.out.contains(&format!("\n  {noun} ")), "{noun}\n{}", ended.out);
+    }
+    assert!(ended.out.contains("Exit codes: 0 done, 1 failed, 2 usage"), "{}", ended.out);
+}
+
+#[test]
+fn every_command_of_every_noun_has_help() {
+    let cli = Cli::new();
+    for noun in ["wallet", "tx", "stake", "chain", "node"] {
+        let help = cli.run(&[noun, "--help"]).out;
+        let (_, commands) = help.split_once("Commands:\n").unwrap();
+        let (commands, _) = commands.split_once("\n\n").unwrap();
+        let verbs: Vec<_> =
+            commands.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert!(verbs.len() > 1, "{noun}");
+        for verb in verbs {
+            assert_eq!(cli.run(&[noun, verb, "--help"]).code, 0, "{noun} {verb}");
+        }
+    }
+}
+
+#[test]
+fn bad_usage_ends_with_2_and_leaves_stdout_empty() {
+    let cli = Cli::new();
+    let transfer = ["tx", "transfer", "--from", "alice"];
+    for bad in [
+        vec!["wat"],
+        vec![],
+        vec!["wallet", "new"],
+        [&transfer[..], &["--to", "0x0", "--amount", "1e3"]].concat(),
+        vec!["stake", "edit", "--host", "nowhere", "--commission", "5%"],
+        vec!["chain", "state", "nothing"],
+        vec!["tx", "status", "0x12"],
+        vec!["wallet", "show", "../key"],
+    ] {
+        let ended = cli.run(&bad);
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{bad:?}: {}", ended.err);
+        assert!(!ended.err.is_empty(), "{bad:?}");
+    }
+}
+
+#[test]
+fn an_error_is_one_line_with_a_hint() {
+    let ended = Cli::new().run(&["chain", "status"]);
+    assert_eq!((ended.code, ended.out.as_str()), (1, ""));
+    let lines: Vec<_> = ended.err.lines().collect();
+    assert!(lines[0].starts_with("error: no node answers at http://127.0.0.1:9"), "{}", ended.err);
+    assert!(lines[1].starts_with("hint: start a network with `opengpu dev`"), "{}", ended.err);
+}
+
+#[test]
+fn a_wallet_lives_from_import_to_removal() {
+    let cli = Cli::new();
+    assert_eq!(cli.run(&["wallet", "list", "-o", "json"]).json(), serde_json::json!([]));
+    let address = cli.key("alice", 1);
+    let listed = cli.run(&["wallet", "list", "-o", "json"]).json();
+    assert_eq!(listed[0]["name"], "alice");
+    assert_eq!(listed[0]["address"], address.as_str());
+    let exported = cli.run(&["wallet", "export", "alice", "--yes"]);
+    assert_eq!(exported.out.trim(), format!("0x{}", "01".repeat(32)));
+    assert_eq!(cli.run(&["wallet", "remove", "alice"]).code, 2, "asks, and nobody answers");
+    assert_eq!(cli.run(&["wallet", "remove", "alice", "-y"]).code, 0);
+    let gone = cli.run(&["wallet", "show", "alice"]);
+    assert_eq!(gone.code, 1);
+    assert!(gone.err.contains("hint: `opengpu wallet list`"), "{}", gone.err);
+}
+
+#[test]
+fn a_phrase_gives_the_account_that_ethereum_wallets_show() {
+    let phrase = "test test test test test test test test test test test junk";
+    let import = ["wallet", "import", "eth", "--kind", "secp256k1", "--no-passphrase"];
+    let ended = Cli::new().run_with(&[&import[..], &["-o", "json"]].concat(), phrase);
+    assert_eq!(ended.json()["address"], "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
+}
+
+#[test]
+fn a_new_phrase_is_not_lost_in_a_pipe() {
+    let cli = Cli::new();
+    let new = ["wallet", "new", "alice", "--no-passphrase"];
+    let refused = cli.run(&new);
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("--show-phrase"), "{}", refused.err);
+    let made = cli.run(&[&new[..], &["--show-phrase", "--words", "12"]].concat());
+    assert_eq!(made.code, 0, "{}", made.err);
+    let words = made.err.lines().find(|line| line.starts_with("  ")).unwrap();
+    assert_eq!(words.split_whitespace().count(), 12);
+    assert!(!made.out.contains(words.trim()));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_wrong_passphrase_and_an_open_file_end_with_3() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let cli = Cli::new();
+    let write = |name: &str, text: &str, mode| {
+        let path = cli.home.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (right, wrong) = (write("right", "horse\n", 0o600), write("wrong", "cow\n", 0o600));
+    let import = ["wallet", "import", "alice", "--kind", "ed25519", "--passphrase-file", &right];
+    let secret = "11".repeat(32);
+    assert_eq!(cli.run_with(&import, &secret).code, 0);
+    let export =
+        |file: &str| cli.run(&["wallet", "export", "alice", "--yes", "--passphrase-file", file]);
+    assert_eq!(export(&right).out.trim(), format!("0x{secret}"));
+    let refused = export(&wrong);
+    assert_eq!(refused.code, 3, "{}", refused.err);
+    assert!(refused.out.is_empty());
+    let open = write("open", "horse\n", 0o644);
+    let refused = export(&open);
+    assert_eq!(refused.code, 3, "{}", refused.err);
+    assert!(refused.err.contains("hint: run `chmod 600"), "{}", refused.err);
+    let unasked = cli.run(&["wallet", "export", "alice", "--yes"]);
+    assert_eq!(unasked.code, 3, "{}", unasked.err);
+}
+
+const TRANSFER: [&str; 8] = [
+    "tx",
+    "transfer",
+    "--from",
+    "alice",
+    "--to",
+    "0x00000000000000000000000000000000000000AA",
+    "--amount",
+    "12.5",
+];
+
+#[test]
+fn a_dry_run_shows_action_and_fee_and_sends_nothing() {
+    let mut cli = Cli::new();
+    let address = cli.key("alice", 1);
+    let (url, seen) = node(ACCEPTED);
+    cli.node = url;
+    let ended = cli.run(&[&TRANSFER[..], &["--dry-run", "-o", "json"]].concat());
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    let json = ended.json();
+    let summary = json["summary"].as_str().unwrap();
+    assert!(summary.starts_with("OpenGPU transaction on chain 7\n"), "{summary}");
+    assert!(summary.contains(&format!("Account: {address}")), "{summary}");
+    assert!(summary.contains("Transfer 12.5 oGPU to 0x"), "{summary}");
+    assert_eq!(json["nonce"], 3);
+    assert_eq!(json["valid_until"], 700);
+    assert!(seen.try_iter().all(|(path, _)| path != "/v1/transactions"));
+}
+
+#[test]
+fn a_transfer_is_previewed_on_stderr_and_its_receipt_is_the_data() {
+    let mut cli = Cli::new();
+    cli.key("alice", 1);
+    let (url, seen) = node(ACCEPTED);
+    cli.node = url;
+    let ended = cli.run(&[&TRANSFER[..], &["--yes", "-o", "json"]].concat());
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    assert!(ended.err.contains("Transfer 12.5 oGPU to 0x"), "{}", ended.err);
+    assert_eq!(ended.json()["outcome"], "applied");
+    let sent: Vec<_> = seen.try_iter().filter(|(path, _)| path == "/v1/transactions").collect();
+    assert_eq!(sent.len(), 1);
+    assert!(!sent[0].1.is_empty());
+}
+
+#[test]
+fn money_is_not_moved_without_a_yes() {
+    let mut cli = Cli::new();
+    cli.key("alice", 1);
+    let (url, seen) = node(ACCEPTED);
+    cli.node = url;
+    let ended = cli.run(&TRANSFER);
+    assert_eq!(ended.code, 2);
+    assert!(ended.err.contains("hint: add --yes"), "{}", ended.err);
+    assert!(seen.try_iter().all(|(path, _)| path != "/v1/transactions"));
+}
+
+#[test]
+fn too_little_money_ends_with_5() {
+    let mut cli = Cli::new();
+    cli.key("alice", 1);
+    cli.node = node(POOR).0;
+    let ended = cli.run(&[&TRANSFER[..], &["-y"]].concat());
+    assert_eq!((ended.code, ended.out.as_str()), (5, ""), "{}", ended.err);
+    assert!(ended.err.contains("the payer has 0 oGPU"), "{}", ended.err);
+}
+
+#[test]
+fn a_transaction_travels_unsigned_is_signed_elsewhere_and_submitted() {
+    let mut cli = Cli::new();
+    cli.key("alice", 1);
+    cli.node = node(ACCEPTED).0;
+    let written = cli.run(&[&TRANSFER[..], &["--unsigned", "transfer.json"]].concat());
+    assert_eq!(written.code, 0, "{}", written.err);
+    let early = cli.run(&["tx", "submit", "transfer.json", "--yes"]);
+    assert_eq!(early.code, 3, "{}", early.err);
+    let typed = cli.run(&["tx", "sign", "transfer.json", "--typed-data"]);
+    assert!(typed.out.contains("EIP712Domain"), "{}", typed.err);
+    let signed = cli.run(&["tx", "sign", "transfer.json", "--from", "alice", "-y", "-o", "json"]);
+    assert_eq!(signed.json()["complete"], true, "{}", signed.err);
+    let sent = cli.run(&["tx", "submit", "transfer.json", "--yes"]);
+    assert_eq!(sent.code, 0, "{}", sent.err);
+    assert!(sent.out.contains("final, applied"), "{}", sent.out);
+}
+
+#[test]
+fn a_project_file_sets_what_flags_and_variables_leave_open() {
+    let cli = Cli::new();
+    cli.key("alice", 1);
+    std::fs::write(cli.home.path().join("opengpu.toml"), "output = \"json\"").unwrap();
+    assert!(cli.run(&["wallet", "list"]).out.starts_with('['));
+    assert!(cli.run(&["wallet", "list", "-o", "table"]).out.starts_with("NAME"));
+}
+
+#[test]
+fn completions_know_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let ended = Cli::new().run(&["completions", shell]);
+        assert_eq!(ended.code, 0);
+        assert!(ended.out.contains("undelegate"), "{shell}");
+    }
+}
+
+#[test]
+fn a_node_folder_needs_a_genesis_that_holds() {
+    let cli = Cli::new();
+    std::fs::write(cli.home.path().join("genesis.json"), "{}").unwrap();
+    let init = ["node", "init", "--data", "node", "--genesis", "genesis.json"];
+    let ended = cli.run(&init);
+    assert_eq!(ended.code, 1);
+    assert!(ended.err.contains("genesis.json"), "{}", ended.err);
+    assert!(!Path::new(cli.home.path()).join("node").exists());
+}

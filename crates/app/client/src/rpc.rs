@@ -1,0 +1,409 @@
+//! A blocking client of a node's RPC.
+//!
+//! Reading is repeated a few times when the node does not answer or is busy; submitting never is,
+//! because only the caller knows whether a second try is wanted. Every answer has a size limit and
+//! every request a time limit.
+
+use crate::api::{
+    AccountInfo, Batch, BlockInfo, DelegationInfo, EpochInfo, ParametersInfo, Problem, StateInfo,
+    Status, Submission, SupplyInfo, TransactionInfo, ValidatorList, hex_text, paths,
+};
+use commonware_codec::{DecodeExt as _, Encode as _};
+use opengpu_types::{Address, Entry, Epoch, Height, Key, SignedTransaction, TransactionId};
+use serde::de::DeserializeOwned;
+use std::{io::Read, thread, time::Duration};
+use ureq::{Agent, Body, http};
+
+/// Where a node listens unless told otherwise.
+pub const DEFAULT_URL: &str = "http://127.0.0.1:26600";
+
+const CONNECT: Duration = Duration::from_secs(5);
+const ANSWER: Duration = Duration::from_secs(20);
+/// Pauses before the second and the third try of a read.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(400)];
+/// Largest answer that is read, in bytes.
+const MAX_ANSWER: u64 = 16 * 1024 * 1024;
+/// Longest part of a foreign error page that is shown.
+const SHOWN: usize = 200;
+
+/// Why a request brought no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum RpcError {
+    /// Nobody answers there.
+    #[error("no node answers at {url}")]
+    Unreachable {
+        /// The node's address.
+        url: String,
+        /// What the transport says.
+        source: Box<ureq::Error>,
+    },
+    /// The node answers with a problem.
+    #[error("{}", .0.detail)]
+    Problem(Box<Problem>),
+    /// The answer is not of the contract: no node, or one of another version.
+    #[error("{url} does not answer like a node ({status}): {detail}")]
+    Foreign {
+        /// What was asked.
+        url: String,
+        /// HTTP status of the answer.
+        status: u16,
+        /// What came instead.
+        detail: String,
+    },
+    /// More transactions than one submission may hold.
+    #[error("a submission has at most {limit} transactions, this one has {count}")]
+    TooMany {
+        /// Given.
+        count: usize,
+        /// Allowed.
+        limit: usize,
+    },
+}
+
+impl RpcError {
+    /// Code of the node's problem, if it is one.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Problem(problem) => Some(&problem.code),
+            Self::Unreachable { .. } | Self::Foreign { .. } | Self::TooMany { .. } => None,
+        }
+    }
+
+    /// What the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unreachable { .. } => Some(
+                "start a network with `opengpu dev`, or name a node with --node or OPENGPU_NODE"
+                    .to_owned(),
+            ),
+            Self::Problem(problem) => problem.hint.clone(),
+            Self::Foreign { .. } => Some("is this the address of a node's RPC?".to_owned()),
+            Self::TooMany { .. } => None,
+        }
+    }
+
+    /// Whether the same read may succeed a moment later.
+    fn passes(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Problem(problem) => problem.status == 503,
+            Self::Foreign { status, .. } => *status == 502 || *status == 503,
+            Self::TooMany { .. } => false,
+        }
+    }
+}
+
+/// A node's RPC.
+#[derive(Clone, Debug)]
+pub struct Rpc {
+    agent: Agent,
+    url: String,
+    pauses: [Duration; 2],
+}
+
+impl Rpc {
+    /// The RPC at `url`, such as [`DEFAULT_URL`].
+    pub fn new(url: &str) -> Self {
+        let url = url.trim_end_matches('/').to_owned();
+        let mut config = Agent::config_builder()
+            .timeout_connect(Some(CONNECT))
+            .timeout_recv_response(Some(ANSWER))
+            .http_status_as_error(false)
+            .user_agent(concat!("opengpu/", env!("CARGO_PKG_VERSION")));
+        if is_local(&url) {
+            // A proxy for the internet does not reach this machine.
+            config = config.proxy(None);
+        }
+        Self { agent: config.build().new_agent(), url, pauses: PAUSES }
+    }
+
+    /// Where this RPC is.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The node and its chain.
+    pub fn status(&self) -> Result<Status, RpcError> {
+        self.get(paths::STATUS)
+    }
+
+    /// Whether the node has caught up.
+    pub fn is_ready(&self) -> bool {
+        self.get_once(paths::READY).is_ok()
+    }
+
+    /// An account; one that does not exist is empty.
+    pub fn account(&self, address: Address) -> Result<AccountInfo, RpcError> {
+        self.get(&paths::ACCOUNT.replace("{address}", &address.to_string()))
+    }
+
+    /// One delegator's part of one validator.
+    pub fn delegation(
+        &self,
+        delegator: Address,
+        validator: Address,
+    ) -> Result<DelegationInfo, RpcError> {
+        let path = paths::DELEGATION.replace("{delegator}", &delegator.to_string());
+        self.get(&path.replace("{validator}", &validator.to_string()))
+    }
+
+    /// A final block, the newest if no height is given.
+    pub fn block(&self, height: Option<Height>) -> Result<BlockInfo, RpcError> {
+        let height = height.map_or_else(|| paths::LATEST.to_owned(), |height| height.to_string());
+        self.get(&paths::BLOCK.replace("{height}", &height))
+    }
+
+    /// The seats of an epoch, of the running one if none is given.
+    pub fn epoch(&self, epoch: Option<Epoch>) -> Result<EpochInfo, RpcError> {
+        let epoch = epoch.map_or_else(|| paths::CURRENT.to_owned(), |epoch| epoch.to_string());
+        self.get(&paths::EPOCH.replace("{epoch}", &epoch))
+    }
+
+    /// All candidates.
+    pub fn validators(&self) -> Result<ValidatorList, RpcError> {
+        self.get(paths::VALIDATORS)
+    }
+
+    /// Parameters and the fee of the next block.
+    pub fn parameters(&self) -> Result<ParametersInfo, RpcError> {
+        self.get(paths::PARAMETERS)
+    }
+
+    /// Where every token is.
+    pub fn supply(&self) -> Result<SupplyInfo, RpcError> {
+        self.get(paths::SUPPLY)
+    }
+
+    /// An entry of the state as the node sends it.
+    pub fn state(&self, key: &Key, proof: bool) -> Result<StateInfo, RpcError> {
+        let path = paths::STATE.replace("{key}", &hex_text(&key.encode()));
+        self.get(&format!("{path}?proof={proof}"))
+    }
+
+    /// An entry of the state, decoded.
+    pub fn entry(&self, key: &Key) -> Result<Option<Entry>, RpcError> {
+        let Some(value) = self.state(key, false)?.value else { return Ok(None) };
+        Entry::decode(value).map(Some).map_err(|error| RpcError::Foreign {
+            url: self.url.clone(),
+            status: 200,
+            detail: format!("the entry cannot be decoded: {error}"),
+        })
+    }
+
+    /// How far a transaction is.
+    pub fn transaction(&self, id: TransactionId) -> Result<TransactionInfo, RpcError> {
+        self.get(&paths::TRANSACTION.replace("{id}", &id.to_string()))
+    }
+
+    /// The receipt of a final transaction with its proofs, as exported bytes.
+    pub fn receipt(&self, id: TransactionId) -> Result<Vec<u8>, RpcError> {
+        self.patiently(|| self.get_once(&paths::RECEIPT.replace("{id}", &id.to_string())))
+    }
+
+    /// Submits transactions; one answer for each, in the same sequence.
+    pub fn submit(
+        &self,
+        transactions: Vec<SignedTransaction>,
+    ) -> Result<Vec<Submission>, RpcError> {
+        let count = transactions.len();
+        let batch = Batch::new(transactions)
+            .map_err(|error| RpcError::TooMany { count, limit: error.limit })?;
+        let url = format!("{}{}", self.url, paths::TRANSACTIONS);
+        let request = self.agent.post(&url).content_type("application/octet-stream");
+        let bytes = self.answer(&url, request.send(&batch.encode()[..]))?;
+        self.parse(&url, &bytes)
+    }
+
+    /// Opens the stream of final blocks; `after` resumes behind a height.
+    pub(crate) fn open_stream(
+        &self,
+        after: Option<Height>,
+    ) -> Result<impl Read + 'static, RpcError> {
+        let url = format!("{}{}", self.url, paths::STREAM);
+        let mut request = self.agent.get(&url).header("accept", "text/event-stream");
+        if let Some(height) = after {
+            request = request.header("last-event-id", height.to_string());
+        }
+        let response = request.call().map_err(|source| self.unreachable(source))?;
+        if response.status().is_success() {
+            return Ok(response.into_body().into_reader());
+        }
+        Err(self.refusal(&url, response))
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, RpcError> {
+        let bytes = self.patiently(|| self.get_once(path))?;
+        self.parse(&format!("{}{path}", self.url), &bytes)
+    }
+
+    fn patiently<T>(&self, read: impl Fn() -> Result<T, RpcError>) -> Result<T, RpcError> {
+        for pause in self.pauses {
+            match read() {
+                Err(error) if error.passes() => thread::sleep(pause),
+                answer => return answer,
+            }
+        }
+        read()
+    }
+
+    fn get_once(&self, path: &str) -> Result<Vec<u8>, RpcError> {
+        let url = format!("{}{path}", self.url);
+        self.answer(&url, self.agent.get(&url).call())
+    }
+
+    fn answer(
+        &self,
+        url: &str,
+        response: Result<http::Response<Body>, ureq::Error>,
+    ) -> Result<Vec<u8>, RpcError> {
+        let response = response.map_err(|source| self.unreachable(source))?;
+        if response.status().is_success() {
+            return self.body(response);
+        }
+        Err(self.refusal(url, response))
+    }
+
+    fn body(&self, mut response: http::Response<Body>) -> Result<Vec<u8>, RpcError> {
+        let body = response.body_mut().with_config().limit(MAX_ANSWER);
+        body.read_to_vec().map_err(|source| self.unreachable(source))
+    }
+
+    /// The error in an answer that is no success.
+    fn refusal(&self, url: &str, response: http::Response<Body>) -> RpcError {
+        let status = response.status().as_u16();
+        let bytes = match self.body(response) {
+            Ok(bytes) => bytes,
+            Err(error) => return error,
+        };
+        serde_json::from_slice::<Problem>(&bytes).map_or_else(
+            |_| RpcError::Foreign { url: url.to_owned(), status, detail: excerpt(&bytes) },
+            |problem| RpcError::Problem(Box::new(problem)),
+        )
+    }
+
+    fn parse<T: DeserializeOwned>(&self, url: &str, bytes: &[u8]) -> Result<T, RpcError> {
+        serde_json::from_slice(bytes).map_err(|error| RpcError::Foreign {
+            url: url.to_owned(),
+            status: 200,
+            detail: error.to_string(),
+        })
+    }
+
+    fn unreachable(&self, source: ureq::Error) -> RpcError {
+        RpcError::Unreachable { url: self.url.clone(), source: Box::new(source) }
+    }
+}
+
+fn is_local(url: &str) -> bool {
+    let Some((_, rest)) = url.split_once("://") else { return false };
+    ["127.", "localhost", "[::1]"].iter().any(|name| rest.starts_with(name))
+}
+
+fn excerpt(bytes: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(bytes).chars().take(SHOWN).collect();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        io::{BufRead as _, BufReader, Write as _},
+        net::TcpListener,
+        thread::JoinHandle,
+    };
+
+    fn at(listener: &TcpListener) -> Rpc {
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        Rpc { pauses: [Duration::ZERO; 2], ..Rpc::new(&url) }
+    }
+
+    /// A server that gives prepared answers and returns the requests it saw.
+    fn serve(answers: Vec<(u16, &'static str)>) -> (Rpc, JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let rpc = at(&listener);
+        let served = thread::spawn(move || {
+            let mut seen = Vec::new();
+            for (status, body) in answers {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                let mut first = String::new();
+                reader.read_line(&mut first).unwrap();
+                seen.push(first.trim_end().to_owned());
+                let mut line = String::new();
+                while reader.read_line(&mut line).unwrap() > 2 {
+                    line.clear();
+                }
+                let head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\n");
+                let length = format!("content-length: {}\r\n\r\n", body.len());
+                stream.write_all(format!("{head}{length}{body}").as_bytes()).unwrap();
+            }
+            seen
+        });
+        (rpc, served)
+    }
+
+    const ACCOUNT: &str = concat!(
+        r#"{"address":"0x0000000000000000000000000000000000000000","exists":true,"#,
+        r#""balance":"12.5","reserve":"0","nonce":3,"entries":0,"height":9}"#
+    );
+    const BUSY: &str = concat!(
+        r#"{"type":"urn:opengpu:problem:busy","title":"Busy","status":503,"#,
+        r#""detail":"no room","code":"busy","hint":"later"}"#
+    );
+    const MISSING: &str = concat!(
+        r#"{"type":"urn:opengpu:problem:not-found","title":"Not found","status":404,"#,
+        r#""detail":"no block 9","code":"not-found"}"#
+    );
+
+    #[test]
+    fn an_account_is_read_from_its_path() {
+        let (rpc, served) = serve(vec![(200, ACCOUNT)]);
+        let account = rpc.account(Address::ZERO).unwrap();
+        assert_eq!(account.balance.to_string(), "12.5");
+        let path = format!("GET /v1/accounts/{} HTTP/1.1", Address::ZERO);
+        assert_eq!(served.join().unwrap(), [path]);
+    }
+
+    #[test]
+    fn a_read_is_repeated_while_the_node_is_busy() {
+        let (rpc, served) = serve(vec![(503, BUSY), (503, BUSY), (200, ACCOUNT)]);
+        assert!(rpc.account(Address::ZERO).is_ok());
+        assert_eq!(served.join().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_submission_is_never_repeated() {
+        let (rpc, served) = serve(vec![(503, BUSY)]);
+        let error = rpc.submit(Vec::new()).unwrap_err();
+        assert_eq!(error.code(), Some("busy"));
+        assert_eq!(error.hint().as_deref(), Some("later"));
+        assert_eq!(served.join().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_problem_is_told_in_its_own_words_at_the_first_try() {
+        let (rpc, served) = serve(vec![(404, MISSING)]);
+        let error = rpc.block(Some(Height(9))).unwrap_err();
+        assert_eq!(error.to_string(), "no block 9");
+        assert_eq!(served.join().unwrap(), ["GET /v1/blocks/9 HTTP/1.1"]);
+    }
+
+    #[test]
+    fn a_server_that_is_no_node_is_recognized() {
+        let (rpc, served) = serve(vec![(200, "<html>hello</html>")]);
+        let error = rpc.status().unwrap_err();
+        assert!(matches!(error, RpcError::Foreign { status: 200, .. }), "{error}");
+        served.join().unwrap();
+    }
+
+    #[test]
+    fn a_closed_port_is_unreachable_with_a_hint() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let rpc = at(&listener);
+        drop(listener);
+        let error = rpc.status().unwrap_err();
+        assert!(matches!(error, RpcError::Unreachable { .. }));
+        assert!(error.hint().unwrap().contains("opengpu dev"));
+    }
+}

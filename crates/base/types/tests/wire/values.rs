@@ -1,0 +1,346 @@
+//! Every wire and storage type, and a value of it out of any stream of bytes.
+//!
+//! Properties feed random streams, conformance feeds fixed ones; both see the same types, because
+//! there is one list of them ([`every_type`]). A field or variant that is forgotten here does not
+//! compile.
+
+use commonware_codec::{Codec, Copying, DecodeExt as _, Error};
+use opengpu_crypto::{BeaconPublicKey, BeaconSignature, Digest, PublicKey, Seed, Signature};
+use opengpu_types::{
+    Account, Address, Allocation, Amount, Authorization, BeaconRecord, Block, Boxed, Candidates,
+    ChainId, ChainState, CloseReason, ConsensusKey, Delegation, Duty, DutyKind, Emission, Entry,
+    Epoch, Event, Evidence, Failure, Genesis, GenesisValidator, Header, Height, Jail, Key, List,
+    Millis, NetworkAddress, Nonce, Offences, Operation, Outcome, Parameters, Permille, Purpose,
+    Queue, Rate, RateBase, RateUnit, Receipt, RewardIndex, RuleVersion, Seat, SeatSet, Shares,
+    SignedTransaction, SlashReason, SpendingLimit, StateCommitment, Supply, Text, Transaction,
+    TransactionId, Treasury, TreasuryStream, Turn, Turns, Unbonding, UnbondingId, UnbondingPool,
+    Upgrade, Validator, ValidatorKeys, ValidatorStatus, Vesting, VestingTerms, View, Vote,
+    VoteKind, Weight,
+};
+use std::{
+    fmt::Debug,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
+};
+
+/// Bytes from which values are made; zeros without end after the last one.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream<'a>(std::slice::Iter<'a, u8>);
+
+impl<'a> Stream<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes.iter())
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.0.next().copied().unwrap_or(0)
+    }
+
+    pub(crate) fn take<T: Value>(&mut self) -> T {
+        T::value(self)
+    }
+}
+
+/// A type of which there is a value for every stream.
+pub(crate) trait Value: Sized {
+    /// How many variants it has; the first byte of the stream chooses one.
+    const VARIANTS: usize = 1;
+
+    fn value(stream: &mut Stream<'_>) -> Self;
+}
+
+/// One type, as the tests see it.
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    pub(crate) variants: usize,
+    /// Encodes the value of a stream.
+    pub(crate) encode: fn(&mut Stream<'_>) -> Vec<u8>,
+    /// Decodes bytes and encodes what they are.
+    pub(crate) decode: fn(&[u8]) -> Result<Vec<u8>, Error>,
+    /// Asserts that the value of a stream survives its encoding.
+    pub(crate) survives: fn(&mut Stream<'_>),
+}
+
+fn kind<T: Value + Codec<Cfg = ()> + PartialEq + Debug>(name: &'static str) -> Kind {
+    Kind {
+        name,
+        variants: T::VARIANTS,
+        encode: |stream| T::value(stream).encode().to_vec(),
+        decode: |bytes| T::decode(Copying(bytes)).map(|value| value.encode().to_vec()),
+        survives: |stream| {
+            let value = T::value(stream);
+            let bytes = value.encode();
+            assert_eq!(value.encode_size(), bytes.len(), "{value:?}");
+            assert_eq!(T::decode(bytes).unwrap(), value);
+        },
+    }
+}
+
+macro_rules! kinds {
+    ($($name:ident),* $(,)?) => {
+        /// All of them.
+        pub(crate) fn every_type() -> Vec<Kind> {
+            vec![$( kind::<$name>(stringify!($name)) ),*]
+        }
+    };
+}
+
+kinds! {
+    ChainId, Height, Epoch, View, Nonce, Millis, Weight, RuleVersion, UnbondingId, Shares,
+    RewardIndex, Permille, Amount, RateUnit, RateBase, Rate, ConsensusKey, NetworkAddress, Seat,
+    SeatSet, Emission, Parameters, VestingTerms, Allocation, TreasuryStream, GenesisValidator,
+    Genesis, ValidatorKeys, Purpose, Operation, TransactionId, Transaction, Authorization,
+    SignedTransaction, VoteKind, Vote, Evidence, Upgrade, StateCommitment, Header, Block,
+    Failure, Outcome, SlashReason, CloseReason, Event, Receipt, Account, SpendingLimit, Vesting,
+    Jail, ValidatorStatus, Validator, Delegation, UnbondingPool, Unbonding, Queue, Candidates,
+    Turn, Turns, Offences, DutyKind, Duty, Supply, Treasury, ChainState, BeaconRecord, Key,
+    Entry,
+}
+
+macro_rules! integers {
+    ($($int:ty),*) => { $(
+        impl Value for $int {
+            fn value(stream: &mut Stream<'_>) -> Self {
+                Self::from_be_bytes(stream.take())
+            }
+        }
+    )* };
+}
+integers!(u8, u16, u32, u64, u128);
+
+impl<const N: usize> Value for [u8; N] {
+    fn value(stream: &mut Stream<'_>) -> Self {
+        std::array::from_fn(|_| stream.byte())
+    }
+}
+
+impl<T: Value> Value for Option<T> {
+    fn value(stream: &mut Stream<'_>) -> Self {
+        (stream.byte() % 2 == 1).then(|| stream.take())
+    }
+}
+
+impl<T: Value> Value for Boxed<T> {
+    fn value(stream: &mut Stream<'_>) -> Self {
+        Self::new(stream.take())
+    }
+}
+
+impl<T: Value, const MAX: usize> Value for List<T, MAX> {
+    fn value(stream: &mut Stream<'_>) -> Self {
+        let length = stream.byte() % 4;
+        Self::new((0..length).map(|_| stream.take()).collect()).unwrap()
+    }
+}
+
+impl<const MAX: usize> Value for Text<MAX> {
+    fn value(stream: &mut Stream<'_>) -> Self {
+        const LETTERS: [char; 8] = ['a', 'Z', '0', ' ', '"', 'ü', '中', '🙂'];
+        let length = stream.byte() % 8;
+        let text = (0..length).map(|_| LETTERS[usize::from(stream.byte() % 8)]);
+        Self::new(text.collect::<String>()).unwrap()
+    }
+}
+
+impl Value for Permille {
+    fn value(stream: &mut Stream<'_>) -> Self {
+        Self::new(stream.take::<u16>() % 1001).unwrap()
+    }
+}
+
+impl Value for NetworkAddress {
+    const VARIANTS: usize = 2;
+
+    fn value(stream: &mut Stream<'_>) -> Self {
+        if stream.byte().is_multiple_of(2) {
+            let ip = Ipv4Addr::from_bits(stream.take());
+            return Self(SocketAddr::from((ip, stream.take())));
+        }
+        let ip = Ipv6Addr::from_bits(stream.take());
+        let (port, flow, zone) = (stream.take(), stream.take(), stream.take());
+        Self(SocketAddrV6::new(ip, port, flow, zone).into())
+    }
+}
+
+/// A type with one unnamed field.
+macro_rules! newtypes {
+    ($($name:ident),* $(,)?) => { $(
+        impl Value for $name {
+            fn value(stream: &mut Stream<'_>) -> Self {
+                Self(stream.take())
+            }
+        }
+    )* };
+}
+newtypes!(
+    ChainId,
+    Height,
+    Epoch,
+    View,
+    Nonce,
+    Millis,
+    Weight,
+    RuleVersion,
+    UnbondingId,
+    Shares,
+    RewardIndex,
+    Amount,
+    ConsensusKey,
+    TransactionId,
+    Digest,
+    Seed,
+    BeaconPublicKey,
+    BeaconSignature,
+);
+
+impl Value for Address {
+    fn value(stream: &mut Stream<'_>) -> Self {
+        Self::new(stream.take())
+    }
+}
+
+macro_rules! structs {
+    ($($name:ident { $($field:ident),* $(,)? })*) => { $(
+        impl Value for $name {
+            fn value(stream: &mut Stream<'_>) -> Self {
+                Self { $( $field: stream.take() ),* }
+            }
+        }
+    )* };
+}
+
+structs! {
+    Rate { amount, unit, base }
+    Seat { consensus, validator, beacon, weight, host }
+    SeatSet { epoch, seed, seats }
+    Emission { first_year, kept }
+    Parameters {
+        epoch_blocks, seats, minimum_stake, unbonding, evidence_epochs, block_weight,
+        minimum_base_fee, burned_fee, account_reserve, entry_reserve, conflict_slash,
+        missed_slash, missed_limit, jail, reporter_share, emission,
+    }
+    VestingTerms { start, cliff, end }
+    Allocation { account, amount, vesting }
+    TreasuryStream { account, amount, start, end }
+    GenesisValidator { operator, keys, host, commission, stake }
+    Genesis { chain, name, time, rules, parameters, allocations, treasury, validators }
+    ValidatorKeys { consensus, beacon, possession }
+    Transaction { sender, nonce, valid_until, max_fee, tip, sponsor, operations, memo }
+    Authorization { key, signature }
+    SignedTransaction { transaction, signer, sponsor }
+    Vote { kind, signature }
+    Evidence { voter, epoch, view, first, second }
+    Upgrade { height, rules }
+    StateCommitment { root, log_root, log_start, log_end }
+    Header {
+        chain, rules, upgrade, height, epoch, view, parent_view, leader, parent, time, beacon,
+        state, transactions, receipts, next_seats,
+    }
+    Block { header, transactions }
+    Receipt { height, index, transaction, outcome, fee, weight, events }
+    Account { balance, reserve, nonce, entries }
+    SpendingLimit { name, remaining, purpose, until, nonce, reserve }
+    Vesting { total, released, terms }
+    Jail { until }
+    Validator {
+        keys, host, commission, status, stake, shares, index, rewards, commission_due,
+        unbonding_epochs, reserve,
+    }
+    Delegation { shares, index, reserve }
+    UnbondingPool { stake, shares }
+    Unbonding { delegator, validator, epoch, shares, matures, then_to, reserve }
+    Queue { head, tail }
+    Candidates { validators }
+    Turn { led, missed }
+    Turns { turns }
+    Offences { validators }
+    Duty { opened }
+    Supply {
+        minted, burned, balances, reserves, vesting, stake, unbonding, rewards, epoch_pool,
+        treasury,
+    }
+    Treasury { account, total, released, start, end }
+    ChainState {
+        height, time, genesis_time, emitted_until, base_fee, beacon, next_seats, rules, upgrade,
+    }
+    BeaconRecord { height, beacon }
+}
+
+macro_rules! enums {
+    ($($name:ident { $($variant:ident $({ $($field:ident),* })? $(($inner:ident))?),* $(,)? })*) => { $(
+        impl Value for $name {
+            const VARIANTS: usize = {
+                // A variant that is missing in the list does not compile.
+                let _: fn(&$name) = |value| match value { $( $name::$variant { .. } => {} )* };
+                [$( stringify!($variant) ),*].len()
+            };
+
+            fn value(stream: &mut Stream<'_>) -> Self {
+                let make: [fn(&mut Stream<'_>) -> Self; Self::VARIANTS] = [$(
+                    |_stream| Self::$variant
+                        $({ $( $field: _stream.take() ),* })? $(({ let $inner = _stream.take(); $inner }))?
+                ),*];
+                let variant = usize::from(stream.byte());
+                make[variant.checked_rem(make.len()).unwrap()](stream)
+            }
+        }
+    )* };
+}
+
+enums! {
+    RateUnit { OGpu, Usd }
+    RateBase { Second, Token }
+    Purpose { Anything, Transfers, Stake }
+    PublicKey { Ed25519(key), Secp256k1(key) }
+    Signature { Ed25519(bytes), Eip191(bytes), Eip712(bytes) }
+    Operation {
+        Transfer { to, amount }, Burn { amount }, CloseAccount { to },
+        Authorize { name, spender, amount, purpose, until }, Revoke { spender }, ReleaseVested,
+        RegisterValidator { keys, host, commission, stake }, EditValidator { host, commission },
+        RotateKeys { keys }, Unjail, Retire, Delegate { validator, amount },
+        Undelegate { validator, amount }, Redelegate { from, to, amount },
+        ClaimRewards { validator }, ReportEvidence { evidence }, ConfirmSeat { epoch },
+    }
+    VoteKind { Notarize { parent, block }, Nullify, Finalize { parent, block } }
+    Failure {
+        InsufficientBalance, ZeroAmount, BelowReserve, SameAccount, AccountInUse, UnknownLimit,
+        TimePassed, OutsidePurpose, LimitExceeded, NothingVested, UnknownValidator,
+        ValidatorExists, KeyInUse, InvalidKeys, BelowMinimumStake, TooManyValidators, NotJailed,
+        StillJailed, Retired, InsufficientStake, NothingToClaim, InvalidEvidence, EvidenceExpired,
+        AlreadyPunished, NoSuchDuty, Overflow,
+    }
+    Outcome { Applied, Failed { operation, failure } }
+    SlashReason { ConflictingVotes, MissedTurns }
+    CloseReason { Requested, Expired, Completed, Emptied, Replaced }
+    Event {
+        Transferred { from, to, amount }, Burned { from, amount },
+        AccountOpened { account, reserve }, AccountClosed { account, reason },
+        LimitOpened { account, spender, amount, purpose },
+        LimitClosed { account, spender, reason }, Vested { account, amount },
+        VestingClosed { account, reason }, ValidatorOpened { validator, consensus },
+        ValidatorEdited { validator, commission }, KeysRotated { validator, consensus },
+        ValidatorClosed { validator, reason }, Jailed { validator, until },
+        Unjailed { validator }, ValidatorRetired { validator },
+        Delegated { delegator, validator, amount },
+        UnbondingOpened { id, delegator, validator, amount },
+        UnbondingClosed { id, delegator, amount, reason },
+        DelegationClosed { delegator, validator, reason },
+        RewardsClaimed { account, validator, amount },
+        Slashed { validator, reason, amount, burned, reporter }, DutyOpened { account, duty },
+        DutyClosed { account, duty, reason },
+        EpochClosed { epoch, minted, fees, shared, seats },
+    }
+    ValidatorStatus { Active, Jailed(jail), Retired }
+    DutyKind { ConfirmSeat { epoch } }
+    Key {
+        Chain, Supply, Parameters, Treasury, Candidates, Turns, UnbondingQueue, Account(address),
+        SpendingLimit { account, spender }, Vesting(address), Validator(address),
+        ConsensusKey(key), Delegation { delegator, validator }, UnbondingPool { validator, epoch },
+        Unbonding(id), Seats(epoch), Offences(epoch), Duty { account, duty }, Beacon(slot),
+    }
+    Entry {
+        Chain(value), Supply(value), Parameters(value), Treasury(value), Candidates(value),
+        Turns(value), Queue(value), Account(value), SpendingLimit(value), Vesting(value),
+        Validator(value), Operator(value), Delegation(value), UnbondingPool(value),
+        Unbonding(value), Seats(value), Offences(value), Duty(value), Beacon(value),
+    }
+}

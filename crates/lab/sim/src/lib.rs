@@ -1,0 +1,9 @@
+//! The laboratory: the product's own code under conditions that a real network meets rarely.
+//!
+//! It contains no rule of its own. What it substitutes is the world around the code: who sends
+//! what, when, and what goes wrong. One seed is one run; a failing seed fails again.
+//!
+//! - [`soak`]: the ledger in memory under random and hostile transactions, every invariant after
+//!   every block.
+
+pub mod soak;

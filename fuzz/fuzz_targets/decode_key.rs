@@ -1,0 +1,8 @@
+//! Any bytes as an encoded key.
+
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| targets::run("decode_key", bytes));
