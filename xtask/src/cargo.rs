@@ -80,6 +80,17 @@ pub(crate) fn build<const N: usize>(names: [&str; N], profile: Profile) -> Resul
     Ok(names.map(|name| folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX))))
 }
 
+/// Builds one release binary of a member without its default features: a soak of the ledger needs
+/// no engine, and an engine in release takes longer to build than the soak runs.
+pub(crate) fn build_without_engine(package: &str, name: &str) -> Result<PathBuf> {
+    let mut command = cargo();
+    command.args(["build", "--release", "--no-default-features"]);
+    command.args(["--package", package, "--bin", name]);
+    process::run(&mut command)?;
+    let folder = metadata()?.target_directory.join(Profile::Release.folder());
+    Ok(folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::metadata;

@@ -20,7 +20,13 @@ pub(crate) struct Arguments {
 
 /// Measures in the release profile; the short run of `test` reuses the dev build instead.
 pub(crate) fn run(arguments: &Arguments, profile: Profile) -> Result<()> {
-    let [soak] = cargo::build(["soak"], profile)?;
+    let soak = match profile {
+        Profile::Dev => {
+            let [soak] = cargo::build(["soak"], profile)?;
+            soak
+        }
+        Profile::Release => cargo::build_without_engine("opengpu-sim", "soak")?,
+    };
     let mut command = Command::new(soak);
     command.args(["--seconds", &arguments.seconds.to_string()]);
     if let Some(seed) = arguments.seed {

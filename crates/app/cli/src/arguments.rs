@@ -1,6 +1,6 @@
 //! The words of the command line that all nouns have in common.
 
-use crate::{chain, node, output::Format, stake, tx, wallet};
+use crate::{chain, dev, node, output::Format, stake, tx, wallet};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -80,6 +80,8 @@ pub(crate) enum Noun {
     /// Run a node.
     #[command(subcommand)]
     Node(node::Command),
+    /// Run a local network of real processes.
+    Dev(dev::Command),
     /// Print completions for a shell.
     Completions {
         /// Which shell.

@@ -2,17 +2,21 @@
 
 use crate::{
     context::Context,
-    output::{Format, date, facts, lines, percent, span, table},
+    node::read_genesis,
+    output::{date, facts, lines, percent, span, table},
+    submit::show_info,
     values::{state_key, transaction_id},
+    verify::{self, Statement},
 };
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
-use commonware_codec::DecodeExt as _;
+use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_client::{
-    api::{ParametersInfo, Role, ValidatorInfo, ValidatorState, hex_text},
+    api::{ParametersInfo, Role, TransactionInfo, ValidatorInfo, ValidatorState, hex_text},
     follow::Blocks,
 };
 use opengpu_types::{Entry, Epoch, Height, Key, TransactionId};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
@@ -58,6 +62,14 @@ pub(crate) enum Command {
         #[arg(long, value_name = "FILE")]
         file: PathBuf,
     },
+    /// Check an exported receipt or entry offline, against nothing but the genesis.
+    Verify {
+        /// What was exported.
+        file: PathBuf,
+        /// The network's genesis, as JSON or canonical bytes.
+        #[arg(long, value_name = "FILE")]
+        genesis: PathBuf,
+    },
     /// Show an entry of the state.
     State {
         /// Which entry, such as supply, account:0x..., delegation:0x...:0x..., seats:3.
@@ -66,6 +78,9 @@ pub(crate) enum Command {
         /// Ask for a proof of the value, or of its absence.
         #[arg(long)]
         proof: bool,
+        /// Export it with everything needed to check it offline.
+        #[arg(long, value_name = "FILE", conflicts_with = "proof")]
+        file: Option<PathBuf>,
     },
 }
 
@@ -79,8 +94,9 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
         Command::Epoch { epoch } => self::epoch(context, epoch.map(Epoch)),
         Command::Parameters => parameters(context),
         Command::Supply => supply(context),
-        Command::Receipt { id, file } => receipt(context, id, &file),
-        Command::State { key, proof } => state(context, &key, proof),
+        Command::Receipt { id, file } => write(context, &file, &context.rpc.receipt(id)?),
+        Command::Verify { file, genesis } => verify(context, &file, &genesis),
+        Command::State { key, proof, file } => state(context, &key, proof, file.as_deref()),
     }
 }
 
@@ -247,18 +263,35 @@ fn supply(context: &Context) -> Result<()> {
     })
 }
 
-fn receipt(context: &Context, id: TransactionId, file: &Path) -> Result<()> {
-    let bytes = context.rpc.receipt(id)?;
-    std::fs::write(file, &bytes).with_context(|| format!("writing {}", file.display()))?;
-    context.output.note(format!("Wrote {} bytes to {}.", bytes.len(), file.display()));
-    Ok(())
+fn verify(context: &Context, file: &Path, genesis: &Path) -> Result<()> {
+    let genesis = read_genesis(genesis)?;
+    let bytes = std::fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+    let statement = verify::statement(&bytes, &genesis)?;
+    context.output.note(format!("True: final on chain {}.", genesis.chain));
+    match statement {
+        Statement::Receipt(receipt) => {
+            let id = receipt.transaction.context("the receipt is of a block itself")?;
+            show_info(context, &TransactionInfo::finalized(id, &receipt))
+        }
+        Statement::State { height, key, entry } => {
+            let value = entry.as_ref().map(|entry| hex_text(&entry.encode()));
+            let json = json!({
+                "height": height.0, "key": hex_text(&key.encode()), "value": value,
+            });
+            context.output.show(&json, |_| {
+                let entry = entry.map_or("no entry".to_owned(), |entry| format!("{entry:#?}"));
+                format!("height  {height}\nkey  {key:?}\n{entry}")
+            })
+        }
+    }
 }
 
-fn state(context: &Context, key: &Key, proof: bool) -> Result<()> {
-    let info = context.rpc.state(key, proof)?;
-    if context.output.format == Format::Json {
-        return context.output.show(&info, |_| String::new());
+fn state(context: &Context, key: &Key, proof: bool, file: Option<&Path>) -> Result<()> {
+    if let Some(file) = file {
+        let bytes = context.rpc.state_bundle(key)?;
+        return write(context, file, &bytes);
     }
+    let info = context.rpc.state(key, proof)?;
     let entry = match &info.value {
         Some(bytes) => format!("{:#?}", Entry::decode(bytes.clone())?),
         None => "no entry".to_owned(),
@@ -267,4 +300,10 @@ fn state(context: &Context, key: &Key, proof: bool) -> Result<()> {
         let proof = info.proof.as_ref().map(|proof| format!("\nproof  {}", hex_text(proof)));
         format!("height  {}\n{entry}{}", info.height, proof.unwrap_or_default())
     })
+}
+
+fn write(context: &Context, file: &Path, bytes: &[u8]) -> Result<()> {
+    std::fs::write(file, bytes).with_context(|| format!("writing {}", file.display()))?;
+    context.output.note(format!("Wrote {} bytes to {}.", bytes.len(), file.display()));
+    Ok(())
 }

@@ -1,9 +1,12 @@
 //! How the program ends: exit codes, and errors in words with a hint.
 
 use anyhow::Error;
-use opengpu_client::wallet::FileError;
-use opengpu_client::{BuildError, FollowError, NodeKeysError, RpcError, WalletError, api::codes};
+use opengpu_client::{
+    BuildError, FollowError, NodeKeysError, RpcError, SendError, WalletError, api::codes,
+    wallet::FileError,
+};
 use opengpu_crypto::KeystoreError;
+use opengpu_light::VerifyError;
 use std::{io::Write as _, process::ExitCode};
 
 /// Exit codes other than success.
@@ -20,7 +23,6 @@ pub(crate) enum Exit {
     /// There is not enough money.
     Budget = 5,
     /// Something that was checked is not true.
-    #[expect(dead_code, reason = "`chain verify` ends with it as soon as the light client exists")]
     Verification = 6,
 }
 
@@ -79,8 +81,21 @@ fn classify(error: &Error) -> (Exit, Option<String>) {
         if let Some(it) = cause.downcast_ref::<FollowError>() {
             return of_follow(it);
         }
+        if let Some(it) = cause.downcast_ref::<SendError>() {
+            match it {
+                SendError::Refused { code, .. } | SendError::Failed { code, .. } => {
+                    return (of_code(code), None);
+                }
+                SendError::Follow(it) => return of_follow(it),
+                SendError::Rpc(it) => return of_rpc(it),
+                SendError::Build(it) => return (of_build(it), None),
+            }
+        }
+        if cause.is::<VerifyError>() {
+            return (Exit::Verification, None);
+        }
         if let Some(it) = cause.downcast_ref::<RpcError>() {
-            return (it.code().map_or(Exit::Failed, of_code), it.hint());
+            return of_rpc(it);
         }
         if let Some(it) = cause.downcast_ref::<BuildError>() {
             return (of_build(it), None);
@@ -118,13 +133,17 @@ const fn of_file(error: &FileError) -> Exit {
 
 fn of_follow(error: &FollowError) -> (Exit, Option<String>) {
     match error {
-        FollowError::Rpc(error) => (error.code().map_or(Exit::Failed, of_code), error.hint()),
+        FollowError::Rpc(error) => of_rpc(error),
         FollowError::Refused { code, .. } => (of_code(code), None),
         FollowError::Slow(_) => {
             (Exit::Failed, Some("look again with `opengpu tx status ID`".to_owned()))
         }
         FollowError::Expired { .. } | FollowError::Stream(_) => (Exit::Failed, None),
     }
+}
+
+fn of_rpc(error: &RpcError) -> (Exit, Option<String>) {
+    (error.code().map_or(Exit::Failed, of_code), error.hint())
 }
 
 const fn of_build(error: &BuildError) -> Exit {

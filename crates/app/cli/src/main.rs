@@ -12,6 +12,7 @@ mod chain;
 mod completions;
 mod config;
 mod context;
+mod dev;
 mod exit;
 mod node;
 mod output;
@@ -19,6 +20,7 @@ mod stake;
 mod submit;
 mod tx;
 mod values;
+mod verify;
 mod wallet;
 
 use arguments::{Arguments, Noun};
@@ -42,6 +44,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Noun::Stake(command) => stake::run(&context, command),
         Noun::Chain(command) => chain::run(&context, command),
         Noun::Node(command) => node::run(&context, command),
+        Noun::Dev(command) => dev::run(&context, command),
         Noun::Completions { shell } => completions::run(shell),
     }
 }

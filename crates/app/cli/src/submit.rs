@@ -41,7 +41,7 @@ pub(crate) struct Sending {
     #[arg(long, value_name = "AMOUNT")]
     max_fee: Option<Amount>,
     /// Public free text.
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     memo: Text<{ Transaction::MAX_MEMO }>,
     /// Blocks that the transaction may wait.
     #[arg(long, value_name = "BLOCKS", default_value_t = VALID_FOR)]

@@ -190,7 +190,10 @@ fn list(context: &Context) -> Result<()> {
     let records = context.keystore.list()?;
     let json: Vec<_> = records.iter().map(json_of).collect();
     if records.is_empty() {
-        context.output.note("There are no keys yet; `opengpu wallet new NAME` makes one.");
+        let home = context.home.display();
+        context
+            .output
+            .note(format!("There are no keys in {home} yet; `opengpu wallet new NAME` makes one."));
     }
     context.output.show(&json, |_| {
         let rows = records.iter();

@@ -370,7 +370,8 @@ mod tests {
     fn the_fee_is_exact_before_signing_and_has_a_margin() {
         for keypair in [Keypair::ed25519([1; 32]), Keypair::secp256k1([1; 32]).unwrap()] {
             let builder = transfer(&keypair).tip(Amount(5));
-            let (mut draft, fee) = builder.draft(&FACTS, (&keypair).into(), Some(Nonce(3))).unwrap();
+            let (mut draft, fee) =
+                builder.draft(&FACTS, (&keypair).into(), Some(Nonce(3))).unwrap();
             draft.sign(&keypair).unwrap();
             let signed = draft.finish().unwrap();
             assert_eq!(weight_of(&signed), fee.weight);
@@ -385,9 +386,11 @@ mod tests {
     fn a_transaction_expires_and_an_empty_one_is_refused() {
         let keypair = Keypair::ed25519([1; 32]);
         let signer = Signer::from(&keypair);
-        let (draft, _) = transfer(&keypair).valid_for(10).draft(&FACTS, signer, Some(Nonce(0))).unwrap();
+        let (draft, _) =
+            transfer(&keypair).valid_for(10).draft(&FACTS, signer, Some(Nonce(0))).unwrap();
         assert_eq!(draft.transaction.valid_until, Height(110));
-        let empty = TransactionBuilder::new(keypair.address()).draft(&FACTS, signer, Some(Nonce(0)));
+        let empty =
+            TransactionBuilder::new(keypair.address()).draft(&FACTS, signer, Some(Nonce(0)));
         assert_eq!(empty.unwrap_err(), BuildError::Empty);
     }
 
@@ -425,7 +428,8 @@ mod tests {
     #[test]
     fn typed_data_names_chain_and_action_and_its_wallet_signature_is_taken() {
         let wallet = Keypair::secp256k1([3; 32]).unwrap();
-        let (mut draft, _) = transfer(&wallet).draft(&FACTS, (&wallet).into(), Some(Nonce(0))).unwrap();
+        let (mut draft, _) =
+            transfer(&wallet).draft(&FACTS, (&wallet).into(), Some(Nonce(0))).unwrap();
         let data = draft.typed_data();
         assert_eq!(data["primaryType"], "Transaction");
         assert_eq!(data["domain"]["salt"], hex_text(&eip712_salt(7)));
@@ -448,7 +452,8 @@ mod tests {
     #[test]
     fn a_signature_over_something_else_is_refused() {
         let keypair = Keypair::ed25519([1; 32]);
-        let (draft, _) = transfer(&keypair).draft(&FACTS, (&keypair).into(), Some(Nonce(0))).unwrap();
+        let (draft, _) =
+            transfer(&keypair).draft(&FACTS, (&keypair).into(), Some(Nonce(0))).unwrap();
         let mut elsewhere = draft.clone();
         elsewhere.chain = ChainId(8);
         elsewhere.sign(&keypair).unwrap();

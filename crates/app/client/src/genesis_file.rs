@@ -12,8 +12,8 @@ use commonware_codec::DecodeExt as _;
 use opengpu_ledger::{GenesisError, Halt, check_genesis, genesis_seats};
 use opengpu_types::{
     Address, Allocation, Amount, BeaconPublicKey, BeaconSignature, ChainId, ConsensusKey, Genesis,
-    GenesisValidator, List, Millis, NetworkAddress, Parameters, Permille, RuleVersion, SeatSet, Text,
-    TreasuryStream, ValidatorKeys, VestingTerms,
+    GenesisValidator, List, Millis, NetworkAddress, Parameters, Permille, RuleVersion, SeatSet,
+    Text, TreasuryStream, ValidatorKeys, VestingTerms,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 

@@ -200,6 +200,12 @@ impl Rpc {
         self.patiently(|| self.get_once(&paths::RECEIPT.replace("{id}", &id.to_string())))
     }
 
+    /// An entry of the state, or its absence, with its proofs, as exported bytes.
+    pub fn state_bundle(&self, key: &Key) -> Result<Vec<u8>, RpcError> {
+        let path = paths::STATE_BUNDLE.replace("{key}", &hex_text(&key.encode()));
+        self.patiently(|| self.get_once(&path))
+    }
+
     /// Submits transactions; one answer for each, in the same sequence.
     pub fn submit(
         &self,

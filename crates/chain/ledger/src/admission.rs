@@ -106,7 +106,9 @@ pub(crate) fn check<S: State>(
         Amount::ZERO
     } else {
         let opening = if account.is_none() { parameters.account_reserve } else { Amount::ZERO };
-        check_fee(state, transaction, weight, payer, opening, limit.as_ref())?
+        let fee = check_fee(state, transaction, weight, (payer, account.as_ref()), opening)?;
+        check_limit(transaction, payer, fee, limit.as_ref())?;
+        fee
     };
     Ok(Admitted { lane, payer, weight, fee, account, limit })
 }
@@ -177,9 +179,8 @@ fn check_fee<S: State>(
     state: &Overlay<S>,
     transaction: &Transaction,
     weight: Weight,
-    payer: Address,
+    (payer, account): (Address, Option<&Account>),
     opening: Amount,
-    limit: Option<&SpendingLimit>,
 ) -> Result<Amount, Rejection> {
     let base_fee = state.must_view::<Chain>(())?.base_fee;
     let max_fee = transaction.max_fee;
@@ -188,16 +189,28 @@ fn check_fee<S: State>(
     if fee > max_fee {
         return Err(Invalid::FeeTooLow { fee, max_fee }.into());
     }
-    let balance = state.find::<Accounts>(payer)?.unwrap_or_default().balance;
+    let balance = match (payer == transaction.sender, account) {
+        (true, Some(account)) => account.balance,
+        _ => state.view::<Accounts>(payer)?.map_or(Amount::ZERO, |account| account.balance),
+    };
     let needed = fee.plus(opening).unwrap_or(Amount(u128::MAX));
     if balance < needed {
         return Err(Invalid::CannotPay { balance, fee: needed }.into());
     }
-    if let Some(limit) = limit
-        && payer == transaction.sender
-        && limit.remaining < fee
-    {
-        return Err(Invalid::LimitTooSmall { remaining: limit.remaining, fee }.into());
-    }
     Ok(fee)
+}
+
+/// A key with a limit pays the fee out of it.
+fn check_limit(
+    transaction: &Transaction,
+    payer: Address,
+    fee: Amount,
+    limit: Option<&SpendingLimit>,
+) -> Result<(), Invalid> {
+    match limit {
+        Some(limit) if payer == transaction.sender && limit.remaining < fee => {
+            Err(Invalid::LimitTooSmall { remaining: limit.remaining, fee })
+        }
+        _ => Ok(()),
+    }
 }

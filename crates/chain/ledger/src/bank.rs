@@ -78,8 +78,11 @@ fn credit_or_open<S: State>(
     amount: Amount,
     events: &mut Vec<Event>,
 ) -> Result<(), Stop> {
-    if state.view::<Accounts>(address)?.is_some() {
-        return Ok(credit(state, address, amount)?);
+    if let Some(mut account) = state.find::<Accounts>(address)? {
+        let sum = account.balance.plus(amount);
+        account.balance = sum.ok_or(Corruption::OutOfRange("a balance"))?;
+        state.set::<Accounts>(address, account);
+        return Ok(());
     }
     let reserve = state.must_view::<Params>(())?.account_reserve;
     let balance = amount.minus(reserve).ok_or(Failure::BelowReserve)?;
@@ -150,8 +153,9 @@ pub(crate) fn close<S: State>(
         return Err(Failure::SameAccount.into());
     }
     let account = state.must::<Accounts>(address)?;
-    // A nonce ahead of the chain belongs to a sponsored opening that could be executed again.
-    if account.entries > 0 || account.nonce > first_nonce(state, context) {
+    // A nonce ahead of this height belongs to a sponsored opening that could be executed again, or
+    // to a life that began in this very block.
+    if account.entries > 0 || account.nonce > opening_nonce(context.height) {
         return Err(Failure::AccountInUse.into());
     }
     let rest = account.balance.plus(account.reserve).ok_or(Failure::Overflow)?;

@@ -227,14 +227,16 @@ fn apply<S: State>(
     let checkpoint = state.checkpoint();
     let kept = events.len();
     for (index, operation) in signed.transaction.operations.iter().enumerate() {
-        let result = operate(state, context, &admitted, operation, &mut events).and_then(|()| {
-            let last = index.saturating_add(1) == signed.transaction.operations.len();
-            match admitted.lane.is_own() || !last {
-                true => Ok(()),
-                false => limit::charge(state, admitted.lane.sender, admitted.lane.signer),
+        let last = index.saturating_add(1) == signed.transaction.operations.len();
+        let step = |state: &mut Overlay<S>, events: &mut Vec<Event>| {
+            still_open(state, &admitted, index)?;
+            operate(state, context, &admitted, operation, events)?;
+            match last && !admitted.lane.is_own() {
+                true => limit::charge(state, admitted.lane.sender, admitted.lane.signer),
+                false => Ok(()),
             }
-        });
-        match result {
+        };
+        match step(state, &mut events) {
             Ok(()) => {}
             Err(Stop::Halt(halt)) => return Err(halt.into()),
             Err(Stop::Fail(failure)) => {
@@ -262,21 +264,31 @@ fn charge<S: State>(
     if admitted.account.is_none() {
         bank::open_sponsored(state, (sender, signed.transaction.nonce), payer, events)?;
     }
+    let mut account = state.must::<Accounts>(sender)?;
+    let mut own_fee = Amount::ZERO;
     if !admitted.fee.is_zero() {
-        let burned = state.must_view::<Params>(())?.burned_fee;
-        token::collect_fee(state, payer, admitted.fee, signed.transaction.tip, burned)?;
+        token::collect_fee(state, admitted.fee, signed.transaction.tip)?;
+        match payer == sender {
+            true => own_fee = admitted.fee,
+            false => bank::debit(state, payer, admitted.fee)?,
+        }
     }
+    account.balance = account.balance.minus(own_fee).ok_or(Failure::InsufficientBalance)?;
     state.flows.spent = Amount::ZERO;
     match &admitted.limit {
         Some(limit) => {
-            let fee = if payer == sender { admitted.fee } else { Amount::ZERO };
-            limit::begin(state, sender, admitted.lane.signer, limit.clone(), fee)?;
+            limit::begin(state, sender, admitted.lane.signer, limit.clone(), own_fee)?;
         }
-        None => {
-            let mut account = state.must::<Accounts>(sender)?;
-            account.nonce.0 = account.nonce.0.saturating_add(1);
-            state.set::<Accounts>(sender, account);
-        }
+        None => account.nonce.0 = account.nonce.0.saturating_add(1),
+    }
+    state.set::<Accounts>(sender, account);
+    Ok(())
+}
+
+/// An earlier operation of the batch may have closed the account.
+fn still_open<S: State>(state: &Overlay<S>, admitted: &Admitted, index: usize) -> Result<(), Stop> {
+    if index > 0 && state.view::<Accounts>(admitted.lane.sender)?.is_none() {
+        return Err(Failure::InsufficientBalance.into());
     }
     Ok(())
 }
@@ -293,10 +305,6 @@ fn operate<S: State>(
         && !limit::allows(limit.purpose, operation)
     {
         return Err(Failure::OutsidePurpose.into());
-    }
-    // An earlier operation of the batch may have closed the account.
-    if state.view::<Accounts>(sender)?.is_none() {
-        return Err(Failure::InsufficientBalance.into());
     }
     match operation {
         Operation::Transfer { to, amount } => {

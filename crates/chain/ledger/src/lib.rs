@@ -46,7 +46,10 @@ pub use execution::{BlockContext, Executed, Execution, MAX_TIME_STEP};
 pub use fee::{fee_of, next_base_fee};
 pub use genesis::{GenesisError, check_genesis, genesis_seats};
 pub use predict::{block_keys, predicted_keys};
-pub use stake::schedule::leader;
+pub use stake::{
+    rewards::{claimable, stake_of},
+    schedule::leader,
+};
 pub use state::{Flows, Memory, Overlay, State, Unloaded};
 pub use table::{Table, tables};
 pub use token::emitted_by;

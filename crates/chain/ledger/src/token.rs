@@ -7,9 +7,7 @@ use crate::{
     state::{Flows, Overlay, State},
     table::tables::{Accounts, Chain, Params, Supplies, Treasuries, Vestings},
 };
-use opengpu_types::{
-    Address, Amount, CloseReason, Emission, Event, Failure, Millis, Permille, Vesting,
-};
+use opengpu_types::{Address, Amount, CloseReason, Emission, Event, Failure, Millis, Vesting};
 
 /// 365.25 days.
 const YEAR: u64 = 31_557_600_000;
@@ -124,15 +122,13 @@ pub(crate) fn stream_treasury<S: State>(
     Ok(())
 }
 
-/// Splits a base fee into what is burned and what validators share.
+/// Splits a fee that was taken from its payer into what is burned, shared and the leader's.
 pub(crate) fn collect_fee<S: State>(
     state: &mut Overlay<S>,
-    payer: Address,
     fee: Amount,
     tip: Amount,
-    burned: Permille,
-) -> Result<(), Stop> {
-    bank::debit(state, payer, fee)?;
+) -> Result<(), Halt> {
+    let burned = state.must_view::<Params>(())?.burned_fee;
     let base = fee.minus(tip).ok_or(Corruption::OutOfRange("a fee"))?;
     let burned = burned.of(base);
     let pooled = base.minus(burned).ok_or(Corruption::OutOfRange("a fee"))?;
@@ -155,6 +151,7 @@ pub(crate) fn pin_treasury<S: State>(state: &mut Overlay<S>, account: Address) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opengpu_types::Permille;
     use proptest::prelude::*;
 
     fn emission() -> Emission {

@@ -24,10 +24,15 @@ pub struct Trust {
 }
 
 /// A header and the certificate that made it final.
+///
+/// Not every block has a certificate of its own: when the votes of its view were split, the
+/// certificate of a later block of the epoch finalizes it together with everything before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinalizedHeader {
     /// The header.
     pub header: Header,
+    /// The headers after it up to the one that has the certificate; empty if that is `header`.
+    pub descendants: Vec<Header>,
     /// The engine's certificate, encoded.
     pub certificate: Vec<u8>,
 }
@@ -51,7 +56,14 @@ impl FinalizedHeader {
             let (got, known) = (header.epoch, trust.seats.epoch);
             return Err(VerifyError::UnknownSeats { got, known });
         }
-        certificate::check(rng, chain, &trust.seats, header, &self.certificate)
+        let mut last = header;
+        for next in &self.descendants {
+            if next.parent != last.digest() || next.epoch != header.epoch {
+                return Err(VerifyError::Detached { height: next.height });
+            }
+            last = next;
+        }
+        certificate::check(rng, chain, &trust.seats, last, &self.certificate)
     }
 }
 
@@ -179,14 +191,15 @@ impl StateBundle {
 
 /// Most epochs between the beginning of a bundle and its header.
 const MAX_STEPS: usize = 65_536;
+/// Most headers between a header and the certificate that finalizes it.
+const MAX_DESCENDANTS: usize = 4_096;
 
 struct Frame(Vec<u8>);
 
 impl Frame {
     fn new(magic: &[u8; 8], steps: &[EpochStep], finalized: &FinalizedHeader) -> Self {
         let mut frame = Self(magic.to_vec());
-        let count = u32::try_from(steps.len()).unwrap_or(u32::MAX);
-        frame.0.extend_from_slice(&count.to_be_bytes());
+        frame.count(steps.len());
         for step in steps {
             frame.finalized(&step.finalized);
             frame.section(&step.seats.encode());
@@ -197,12 +210,20 @@ impl Frame {
 
     fn finalized(&mut self, finalized: &FinalizedHeader) {
         self.section(&finalized.header.encode());
+        self.count(finalized.descendants.len());
+        for header in &finalized.descendants {
+            self.section(&header.encode());
+        }
         self.section(&finalized.certificate);
     }
 
+    fn count(&mut self, count: usize) {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.0.extend_from_slice(&count.to_be_bytes());
+    }
+
     fn section(&mut self, bytes: &[u8]) {
-        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        self.0.extend_from_slice(&length.to_be_bytes());
+        self.count(bytes.len());
         self.0.extend_from_slice(bytes);
     }
 }
@@ -214,12 +235,8 @@ type Opened<'a> = (Sections<'a>, Vec<EpochStep>, FinalizedHeader);
 impl<'a> Sections<'a> {
     fn open(magic: &[u8; 8], bytes: &'a [u8]) -> Result<Opened<'a>, VerifyError> {
         let broken = VerifyError::Malformed { link: Link::Format };
-        let rest = bytes.strip_prefix(magic).ok_or_else(|| broken.clone())?;
-        let mut sections = Self(rest);
-        let count = usize::try_from(sections.length(Link::Format)?).unwrap_or(usize::MAX);
-        if count > MAX_STEPS {
-            return Err(broken);
-        }
+        let mut sections = Self(bytes.strip_prefix(magic).ok_or(broken)?);
+        let count = sections.count(MAX_STEPS)?;
         let mut steps = Vec::new();
         for _ in 0..count {
             let finalized = sections.finalized()?;
@@ -232,8 +249,17 @@ impl<'a> Sections<'a> {
 
     fn finalized(&mut self) -> Result<FinalizedHeader, VerifyError> {
         let header = self.decode(Link::Header)?;
+        let mut descendants = Vec::new();
+        for _ in 0..self.count(MAX_DESCENDANTS)? {
+            descendants.push(self.decode(Link::Header)?);
+        }
         let certificate = self.next(Link::Certificate)?.to_vec();
-        Ok(FinalizedHeader { header, certificate })
+        Ok(FinalizedHeader { header, descendants, certificate })
+    }
+
+    fn count(&mut self, limit: usize) -> Result<usize, VerifyError> {
+        let count = usize::try_from(self.length(Link::Format)?).unwrap_or(usize::MAX);
+        if count <= limit { Ok(count) } else { Err(VerifyError::Malformed { link: Link::Format }) }
     }
 
     fn length(&mut self, link: Link) -> Result<u32, VerifyError> {

@@ -73,6 +73,12 @@ pub enum VerifyError {
         /// Of the header.
         height: Height,
     },
+    /// A header between the statement and its certificate that does not follow the one before.
+    #[error("header: block {height} does not follow the block before it")]
+    Detached {
+        /// Of the header.
+        height: Height,
+    },
     /// Seats that the header does not announce.
     #[error("seats: the header of epoch {epoch} announces other seats")]
     OtherSeats {
@@ -101,7 +107,9 @@ impl VerifyError {
         match self {
             Self::Malformed { link } => *link,
             Self::UnknownSeats { .. } | Self::NoQuorum { .. } => Link::Certificate,
-            Self::OtherChain { .. } | Self::OtherBlock { .. } => Link::Header,
+            Self::OtherChain { .. } | Self::OtherBlock { .. } | Self::Detached { .. } => {
+                Link::Header
+            }
             Self::OtherSeats { .. } => Link::Seats,
             Self::OtherHeight { .. } => Link::Receipt,
             Self::NotIncluded { .. } => Link::Proof,

@@ -8,6 +8,7 @@ use commonware_consensus::{
 };
 use commonware_cryptography::{Signer as _, ed25519::PrivateKey};
 use commonware_parallel::Sequential;
+use commonware_utils::non_empty;
 use opengpu_crypto::{BeaconPublicKey, BeaconSignature, Seed, merkle};
 use opengpu_light::{
     EpochStep, Finalization, FinalizedHeader, Link, ReceiptBundle, Scheme, Trust, VerifyError,
@@ -47,7 +48,7 @@ fn header(height: u64, next: &SeatSet, receipts: Digest) -> Header {
         rules: RuleVersion(1),
         upgrade: None,
         height: Height(height),
-        epoch: Epoch(next.epoch.0 - 1),
+        epoch: Epoch(next.epoch.0.saturating_sub(1)),
         view: View(9),
         parent_view: View(8),
         leader: ConsensusKey([4; 32]),
@@ -84,9 +85,11 @@ fn finalize(
         .collect();
     let votes: Vec<_> =
         schemes.iter().map(|scheme| Finalize::sign(scheme, proposal.clone()).unwrap()).collect();
-    let certificate =
-        Finalization::from_finalizes(&schemes[0], &votes, &Sequential).unwrap().encode().to_vec();
-    FinalizedHeader { header, certificate }
+    let certificate = Finalization::from_finalizes(&schemes[0], non_empty![@&votes], &Sequential)
+        .unwrap()
+        .encode()
+        .to_vec();
+    FinalizedHeader { header, descendants: Vec::new(), certificate }
 }
 
 fn receipt(index: u32) -> Receipt {
@@ -170,6 +173,38 @@ fn the_broken_link_is_named() {
         break_it(&mut bundle);
         assert_eq!(check(trust, &bundle).unwrap_err().link(), link);
     }
+}
+
+/// The same receipt in a block without a certificate of its own: its grandchild has one.
+fn split_bundle() -> (Trust, ReceiptBundle) {
+    let (trust, mut bundle) = bundle();
+    let first = bundle.finalized.header.clone();
+    let two = seats(2, &keys(0));
+    let child = Header { parent: first.digest(), ..header(13, &two, Digest([0; 32])) };
+    let grandchild = Header { parent: child.digest(), ..header(14, &two, Digest([0; 32])) };
+    let one = bundle.steps[0].seats.clone();
+    let certified = finalize(CHAIN, grandchild.clone(), &one, &keys(100));
+    bundle.finalized = FinalizedHeader {
+        header: first,
+        descendants: vec![child, grandchild],
+        certificate: certified.certificate,
+    };
+    (trust, bundle)
+}
+
+#[test]
+fn the_certificate_of_a_later_block_finalizes_what_it_is_built_on() {
+    let (trust, bundle) = split_bundle();
+    let read = ReceiptBundle::from_bytes(&bundle.to_bytes()).unwrap();
+    assert_eq!(read, bundle);
+    assert_eq!(check(trust.clone(), &read), Ok(()));
+
+    let mut gap = bundle.clone();
+    gap.finalized.descendants.remove(0);
+    assert_eq!(check(trust.clone(), &gap), Err(VerifyError::Detached { height: Height(14) }));
+    let mut short = bundle;
+    short.finalized.descendants.pop();
+    assert_eq!(check(trust, &short), Err(VerifyError::OtherBlock { height: Height(13) }));
 }
 
 #[test]

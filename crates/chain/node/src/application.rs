@@ -19,7 +19,8 @@ use crate::{
     committee::{Scheme, consensus_key},
     epochs::Opening,
     executor::{ExecuteError, Output, Purpose, execute},
-    mempool::{Candidate, Mempool},
+    history::Records,
+    mempool::{Candidate, Mempool, Refusal},
     signatures::Signatures,
     store::{self, Batch, Databases, Readers, Sealed, SyncTarget},
     timing,
@@ -72,6 +73,8 @@ pub struct Application<T> {
     signatures: Signatures,
     strategy: T,
     openings: mpsc::UnboundedSender<Opening>,
+    /// Kept for the RPC, if this node serves one.
+    records: Option<Records>,
 }
 
 impl<T: Strategy> Application<T> {
@@ -84,8 +87,9 @@ impl<T: Strategy> Application<T> {
         signatures: Signatures,
         strategy: T,
         openings: mpsc::UnboundedSender<Opening>,
+        records: Option<Records>,
     ) -> Self {
-        Self { genesis, beacon, mempool, signatures, strategy, openings }
+        Self { genesis, beacon, mempool, signatures, strategy, openings, records }
     }
 
     /// The block of height zero: it commits to the genesis and to an empty store. Its proofs, seats
@@ -136,12 +140,12 @@ impl<T: Strategy> Application<T> {
         let refused = left_out.iter().filter(|(_, invalid)| {
             !invalid.may_pass() && !matches!(invalid, Invalid::NonceUsed { .. })
         });
-        let witnesses = refused.filter_map(|(index, invalid)| {
+        let refused = refused.filter_map(|(index, invalid)| {
             let candidate = candidates.get(*index)?;
             tracing::debug!(id = %candidate.id, reason = invalid.name(), "transaction refused");
-            Some(&candidate.witness)
+            Some((&candidate.witness, Refusal::from(invalid)))
         });
-        self.mempool.refuse(witnesses);
+        self.mempool.refuse(refused);
     }
 
     /// Whether a header says about its block what executing it has shown.
@@ -179,8 +183,8 @@ impl<T: Strategy> Application<T> {
 
 /// A node with a damaged state or disk must stop: it must not vote, and it must not say that a
 /// block is invalid either.
-fn stop(error: &ExecuteError) -> ! {
-    tracing::error!(error = error as &dyn std::error::Error, "the node stops");
+fn stop(error: &(dyn std::error::Error + 'static)) -> ! {
+    tracing::error!(error, "the node stops");
     #[expect(clippy::panic, reason = "the runtime ends the process when an actor panics")]
     {
         panic!("{error}")
@@ -267,6 +271,9 @@ where
             .inspect_err(|error| tracing::error!(%error, "nothing proposed"))
             .ok()?;
         self.mempool.offered(height, block.witnesses());
+        if let Some(records) = &self.records {
+            records.executed(block.header(), output.receipt_list);
+        }
         Some(Proposed { block, merkleized: output.sealed })
     }
 
@@ -312,13 +319,43 @@ where
             self.mempool.offered(header.height, block.witnesses());
             sleep_until(&runtime, timing::vote_from(header.time)).await;
         }
+        if let Some(records) = &self.records {
+            records.executed(header, output.receipt_list);
+        }
         Some(output.sealed)
     }
 
-    async fn capture(&mut self, _: (E, Context), _: &Block, _: &Sealed<E, T>, _: Readers<E, T>) {}
+    /// Records the block before its state is applied: what the state contains is then recorded,
+    /// whenever the process dies.
+    async fn capture(
+        &mut self,
+        _: (E, Context),
+        block: &Block,
+        _: &Sealed<E, T>,
+        readers: Readers<E, T>,
+    ) {
+        let Some(records) = &self.records else { return };
+        let header = block.header();
+        let next_seats = if is_last_of_epoch(header.height, &self.genesis.parameters) {
+            let key = Key::Seats(header.epoch.plus(1));
+            match readers.read().await.get(&key.digest()).await {
+                Ok(Some(Entry::Seats(seats))) => Some(seats),
+                Ok(_) => stop(&Corruption::Missing(key)),
+                Err(error) => stop(&error),
+            }
+        } else {
+            None
+        };
+        if let Err(error) = records.record(block, next_seats).await {
+            stop(&error);
+        }
+    }
 
     async fn finalized(&mut self, _: (E, Context), block: &Block, (): (), readers: Readers<E, T>) {
         self.mempool.finalized(block);
+        if let Some(records) = &self.records {
+            records.applied(block);
+        }
         let header = block.header();
         if !is_last_of_epoch(header.height, &self.genesis.parameters) {
             return;
@@ -329,8 +366,8 @@ where
             let entry = readers.read().await.get(&Key::Seats(epoch).digest()).await;
             match entry {
                 Ok(Some(Entry::Seats(set))) => seats.push(Arc::new(set)),
-                Ok(_) => stop(&Corruption::Missing(Key::Seats(epoch)).into()),
-                Err(error) => stop(&ExecuteError::Store(error)),
+                Ok(_) => stop(&Corruption::Missing(Key::Seats(epoch))),
+                Err(error) => stop(&error),
             }
         }
         if let [seats, next] = seats.as_slice() {

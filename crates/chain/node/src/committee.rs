@@ -140,6 +140,8 @@ impl Provider for Committees {
     type Scheme = Scheme;
 
     fn scoped(&self, epoch: EngineEpoch) -> Option<Scoped<Scheme>> {
-        self.schemes.read().get(&epoch).cloned().map(Scoped::verifier)
+        // Not `Scoped::verifier`, although nobody signs with it: the engine throws away a block that
+        // it fetched by its round unless the scope knows all voters.
+        self.schemes.read().get(&epoch).cloned().map(Scoped::scheme)
     }
 }

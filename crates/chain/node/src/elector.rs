@@ -25,6 +25,11 @@ impl SeatElector {
     pub const fn new(seats: Arc<SeatSet>) -> Self {
         Self { seats }
     }
+
+    /// The seats of the epoch.
+    pub const fn seats(&self) -> &Arc<SeatSet> {
+        &self.seats
+    }
 }
 
 impl Config<Scheme> for SeatElector {

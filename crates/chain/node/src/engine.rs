@@ -23,8 +23,12 @@ use crate::{
     application::Application,
     archive::{self, History, REPLAY_BUFFER, SECTION, WRITE_BUFFER},
     block::Block,
-    committee::{Committees, Scheme},
+    committee::{Committees, Scheme, consensus_key},
+    duties,
     epochs::{self, EpochError, Epochs, Timeouts},
+    evidence::BACKLOG,
+    forward::{self, Turn},
+    history::Records,
     mempool::{Intake, Mempool},
     signatures::Signatures,
     state_sync::{self, StateSync},
@@ -62,9 +66,9 @@ use commonware_storage::mmr;
 use commonware_utils::{
     NZDuration, NZU32, NZU64, NZUsize, NonZeroDuration, channel::mpsc, ordered::Map,
 };
-use opengpu_crypto::BeaconKeypair;
+use opengpu_crypto::{BeaconKeypair, Keypair};
 use opengpu_ledger::{GenesisError, Halt, check_genesis, genesis_seats};
-use opengpu_types::{Digest, Genesis, SeatSet};
+use opengpu_types::{Digest, Genesis, SeatSet, Transaction};
 use rand_core::CryptoRng;
 use std::{
     num::{NonZeroU64, NonZeroUsize},
@@ -94,6 +98,8 @@ pub struct NodeKeys {
     pub consensus: PrivateKey,
     /// Signs the beacon.
     pub beacon: Arc<BeaconKeypair>,
+    /// Signs what the validator's account does by itself; without it, somebody else must.
+    pub operator: Option<Arc<Keypair>>,
 }
 
 /// Everything a node needs that is not a network channel.
@@ -120,16 +126,23 @@ pub struct Config<M, B, T> {
     pub history: History,
     /// Bytes of pages of all stores kept in memory.
     pub cache_bytes: usize,
+    /// What an RPC remembers of final blocks, if the node serves one.
+    pub records: Option<Records>,
 }
 
 /// Number of channels between two nodes.
-pub const CHANNELS: usize = 6;
+pub const CHANNELS: usize = 7;
 
 /// The channels of a node and how many messages a peer may send on each in a second, in the order
 /// in which [`start`] takes them.
 pub fn channels() -> [(u64, Quota); CHANNELS] {
-    let quota = Quota::per_second(NZU32!(4_096));
-    [0, 1, 2, 3, 4, 5].map(|channel| (channel, quota))
+    // The network reserves room for every peer's burst on every channel, so bursts are small.
+    let quota = Quota::per_second(NZU32!(4_096)).allow_burst(NZU32!(32));
+    // A batch of transactions costs its receiver as many signature checks.
+    let batches = Quota::per_second(NZU32!(128)).allow_burst(NZU32!(32));
+    let [votes, certificates, requests, blocks, broadcasts, states] =
+        [0, 1, 2, 3, 4, 5].map(|channel| (channel, quota));
+    [votes, certificates, requests, blocks, broadcasts, states, (6, batches)]
 }
 
 /// Largest message that any part of a node sends.
@@ -140,6 +153,7 @@ pub fn max_message() -> u32 {
         marshal::max_payload_size::<Standard<Block>, Scheme>(seats, &()),
         probe::max_payload_size::<Standard<Block>, Scheme>(seats),
         max_sync_payload_size::<mmr::Family, Digest>(SYNC_BATCH, MAX_OPERATION_SIZE),
+        forward::MAX_BYTES.saturating_add(Transaction::MAX_SIZE),
     ])
 }
 
@@ -190,7 +204,7 @@ where
     let epoch_blocks = NonZeroU64::new(config.genesis.parameters.epoch_blocks)
         .expect("a checked genesis has epochs of several blocks");
     let epocher = FixedEpocher::new(epoch_blocks);
-    let [votes, certificates, requests, blocks, broadcasts, states] = channels;
+    let [votes, certificates, requests, blocks, broadcasts, states, transactions] = channels;
     let page_cache = page_cache(config.cache_bytes);
     let committees = Committees::default();
     let (announce, openings) = mpsc::unbounded_channel();
@@ -202,6 +216,7 @@ where
         signatures.clone(),
         config.strategy.clone(),
         announce,
+        config.records.clone(),
     );
 
     let prefix = &config.partition_prefix;
@@ -247,13 +262,42 @@ where
 
     let automaton =
         Deferred::new(context.child("automaton"), state.clone(), marshal.clone(), epocher.clone());
+    let (send, outbox) = mpsc::channel(forward::OUTBOX);
     let intake = Intake::new(
         config.genesis.chain,
-        config.mempool,
+        config.mempool.clone(),
         signatures,
         state.clone(),
         config.strategy.clone(),
+        send,
     );
+    let (me, turn) = (consensus_key(&config.keys.consensus.public_key()), Turn::default());
+    forward::start(
+        context.child("forward"),
+        forward::Config {
+            me,
+            turn: turn.clone(),
+            mempool: config.mempool,
+            intake: intake.clone(),
+            outbox,
+            blocker: config.blocker.clone(),
+        },
+        transactions,
+    );
+    let (evidence, found) = mpsc::channel(BACKLOG);
+    if let Some(operator) = config.keys.operator {
+        duties::start(
+            context.child("duties"),
+            duties::Config {
+                chain: config.genesis.chain,
+                operator,
+                consensus: me,
+                state: state.clone(),
+                intake: intake.clone(),
+                found,
+            },
+        );
+    }
     let epochs = epochs::Config {
         chain: config.genesis.chain,
         first_seats,
@@ -267,6 +311,8 @@ where
         state: state.clone(),
         automaton,
         openings,
+        turn,
+        evidence,
         guests: config.guests,
         timeouts: config.timeouts,
         page_cache,

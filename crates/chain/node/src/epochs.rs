@@ -25,6 +25,8 @@ use crate::{
     committee::{Committee, CommitteeError, Committees, Scheme},
     elector::SeatElector,
     engine::{Automaton, Marshal, StateMailbox},
+    evidence::Informer,
+    forward::Turn,
 };
 use commonware_consensus::{
     simplex::{self, Floor, ForwardPolicy, SkipBudget, SkipPolicy},
@@ -47,7 +49,7 @@ use commonware_runtime::{
     telemetry::metrics::{Gauge, GaugeExt as _, MetricsExt as _},
 };
 use commonware_utils::{NZDuration, NZUsize, channel::mpsc, ordered::Map, vec::NonEmptyVec};
-use opengpu_types::{ChainId, Digest, Entry, Epoch, Key, SeatSet};
+use opengpu_types::{ChainId, Digest, Entry, Epoch, Evidence, Key, SeatSet};
 use rand_core::CryptoRng;
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
 
@@ -158,6 +160,10 @@ where
     pub automaton: Automaton<E, T>,
     /// Openings announced by the application.
     pub openings: mpsc::UnboundedReceiver<Opening>,
+    /// Where the running epoch and its views are told.
+    pub turn: Turn,
+    /// Where conflicting votes are told.
+    pub evidence: mpsc::Sender<Evidence>,
     /// Peers without a seat that may connect.
     pub guests: Map<PublicKey, Address>,
     /// How long voters wait.
@@ -305,6 +311,7 @@ where
         let chain = self.config.chain;
         let scheme = committee.voting_scheme(chain, &self.config.key);
         self.config.committees.insert(epoch, scheme.clone());
+        self.config.turn.opened(committee.seats().clone());
         self.track(epoch, &committee, &next);
 
         let votes = channels.votes.register(epoch.get()).await;
@@ -355,11 +362,17 @@ where
         let Timeouts { leader, certification, retry, skip, fetch } = self.config.timeouts;
         simplex::Config {
             scheme,
-            elector,
             blocker: self.config.blocker.clone(),
             automaton: self.config.automaton.clone(),
             relay: self.config.automaton.clone(),
-            reporter: self.config.automaton.clone(),
+            reporter: Informer::new(
+                self.config.automaton.clone(),
+                self.config.chain,
+                elector.seats().clone(),
+                self.config.turn.clone(),
+                self.config.evidence.clone(),
+            ),
+            elector,
             strategy: self.config.strategy.clone(),
             partition: format!("{}-votes-{epoch}", self.config.partition_prefix),
             mailbox_size: MAILBOX,
@@ -389,7 +402,7 @@ type EngineConfig<E, T, B> = simplex::Config<
     Digest,
     Automaton<E, T>,
     Automaton<E, T>,
-    Automaton<E, T>,
+    Informer<Automaton<E, T>>,
     T,
 >;
 

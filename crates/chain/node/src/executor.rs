@@ -19,7 +19,7 @@ use opengpu_ledger::{
     BlockContext, BlockError, Corruption, Executed, Execution, Halt, Invalid, Rejection, State,
     Unloaded, block_keys, epoch_of, predicted_keys, tables,
 };
-use opengpu_types::{ChainState, Digest, Entry, Genesis, Key, SeatSet, SignedTransaction};
+use opengpu_types::{ChainState, Digest, Entry, Genesis, Key, Receipt, SeatSet, SignedTransaction};
 use std::{borrow::Borrow, collections::BTreeMap};
 
 /// Entries of the parent's state that were read.
@@ -81,6 +81,8 @@ where
     pub sealed: Sealed<E, T>,
     /// Root of the receipts.
     pub receipts: Digest,
+    /// The block's own receipt, then one for each transaction.
+    pub receipt_list: Vec<Receipt>,
     /// Digest of the next epoch's seats.
     pub next_seats: Digest,
     /// The chain's variables after the block.
@@ -145,8 +147,9 @@ where
     let (executed, desk) = finish(execution, desk).await?;
     let chain = chain_after(&executed)?;
     let (receipts, next_seats) = (executed.receipts_root(), executed.next_seats);
+    let receipt_list = executed.receipts;
     let sealed = desk.seal(executed.changes).await?;
-    Ok(Output { sealed, receipts, next_seats, chain, seats, left_out })
+    Ok(Output { sealed, receipts, receipt_list, next_seats, chain, seats, left_out })
 }
 
 /// Ends the block, loading what that needs.

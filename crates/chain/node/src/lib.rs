@@ -5,7 +5,8 @@
 //! chain: what a block may do is `opengpu-ledger`'s business.
 //!
 //! Read in this order: [`block`], [`store`] and [`executor`] (what is executed, and on what),
-//! [`application`] (when), [`epochs`] and [`engine`] (by whom, and how it is wired), [`mempool`].
+//! [`application`] (when), [`epochs`] and [`engine`] (by whom, and how it is wired), [`mempool`]; then
+//! [`run`], which makes a process of it, and [`history`], which its RPC answers from.
 
 #![expect(
     missing_debug_implementations,
@@ -16,15 +17,27 @@ pub mod application;
 pub mod archive;
 pub mod block;
 pub mod committee;
+mod data;
+pub mod duties;
 pub mod elector;
 pub mod engine;
 pub mod epochs;
+pub mod evidence;
 pub mod executor;
+mod feed;
+pub mod forward;
+pub mod history;
 pub mod mempool;
+mod metrics;
+mod network;
+mod rpc;
+pub mod run;
 pub mod signatures;
 pub mod state_sync;
 pub mod store;
 pub mod timing;
 
 pub use archive::History;
+pub use data::DataError;
 pub use engine::{Config, Node, NodeKeys, StartError, channels, max_message, start};
+pub use run::{Guest, NodeConfig, NodeError, run, run_until};

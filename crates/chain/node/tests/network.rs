@@ -81,6 +81,10 @@ fn four_validators_agree_through_three_epochs_of_transfers() {
             assert_eq!(total, Amount::whole(80), "every transfer arrived exactly once");
             assert!(node.mempool.is_empty());
         }
+        for member in &members {
+            let operator = nodes[0].account(member.operator.address()).await;
+            assert!(operator.nonce.0 >= 1, "seats are confirmed without a person");
+        }
     });
 }
 
@@ -141,5 +145,31 @@ fn a_validator_that_starts_epochs_late_replays_and_then_leads() {
             led += u32::from(block.header.leader == late);
         }
         assert!(led > 0, "the late validator takes its turns");
+    });
+}
+
+#[test]
+fn a_follower_takes_transactions_and_hands_them_to_the_leaders() {
+    let runner = deterministic::Runner::timed(Duration::from_secs(300));
+    runner.start(|context| async move {
+        let (members, accounts) = (members(5), accounts(1));
+        // The fifth has no seat, and never will.
+        let genesis = genesis(&members[..4], &accounts);
+        let lab = Lab::new(context.child("lab"), genesis, &members).await;
+        let mut nodes = Vec::new();
+        for member in &members {
+            nodes.push(lab.start(member).await);
+        }
+        let follower = &nodes[4];
+        follower.wait_for(&context, 1).await;
+        let receiver = Address::new([7; 20]);
+        let mut runtime = context.child("client");
+        let payment = transfer(&accounts[0], 0, receiver, Amount::ONE);
+        let verdicts = follower.node.intake.submit(&mut runtime, vec![payment]).await;
+        assert!(verdicts.iter().all(Result::is_ok), "{verdicts:?}");
+        let at = follower.height().await;
+        follower.wait_for(&context, at + 6).await;
+        assert!(follower.mempool.is_empty(), "the transaction is in a block");
+        assert_eq!(follower.account(accounts[0].address()).await.nonce.0, 1);
     });
 }

@@ -5,5 +5,9 @@
 //!
 //! - [`soak`]: the ledger in memory under random and hostile transactions, every invariant after
 //!   every block.
+//! - [`network`]: whole networks of real nodes on simulated time, with faults.
 
+mod dice;
+#[cfg(feature = "network")]
+pub mod network;
 pub mod soak;

@@ -10,7 +10,7 @@
 
 use anyhow::{Context as _, Result};
 use opengpu_client::{NodeKeys, genesis_file, wallet::create_folder};
-use opengpu_types::{Genesis, NetworkAddress};
+use opengpu_types::Genesis;
 use serde::{Deserialize, Serialize};
 use std::{
     net::SocketAddr,
@@ -30,6 +30,9 @@ pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
     /// Where it serves its RPC.
     pub(crate) rpc: SocketAddr,
+    /// Whether others than this machine may ask it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) rpc_public: bool,
     /// Blocks that it keeps; all of them if none is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keep_blocks: Option<u64>,
@@ -106,11 +109,6 @@ pub(crate) fn read_genesis(path: &Path) -> Result<Genesis> {
     genesis_file::read(&bytes).with_context(|| format!("reading {}", path.display()))
 }
 
-/// The address under which others reach a node that listens there.
-pub(crate) const fn host_of(settings: &Settings) -> NetworkAddress {
-    NetworkAddress(settings.listen)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,11 +119,12 @@ mod tests {
         let settings = Settings {
             listen: "0.0.0.0:26700".parse().unwrap(),
             rpc: "127.0.0.1:26600".parse().unwrap(),
+            rpc_public: true,
             keep_blocks: Some(1_000),
             followers: vec![follower],
         };
         let text = toml::to_string(&settings).unwrap();
         assert_eq!(toml::from_str::<Settings>(&text).unwrap(), settings);
-        assert!(toml::from_str::<Settings>(&text.replace("rpc", "rcp")).is_err());
+        assert!(toml::from_str::<Settings>(&text.replace("rpc_public", "rpc_open")).is_err());
     }
 }

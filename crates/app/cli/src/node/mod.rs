@@ -1,8 +1,9 @@
-//! `opengpu node`: a node's folder and its keys.
+//! `opengpu node`: a node's folder, its keys, and the node itself.
 
 mod folder;
+mod run;
 
-pub(crate) use folder::{Folder, KEY_FILE, Settings, host_of, read_genesis};
+pub(crate) use folder::{Folder, KEY_FILE, Settings, read_genesis};
 
 use crate::{context::Context, exit::Complaint, output::facts};
 use anyhow::Result;
@@ -16,7 +17,17 @@ use std::{net::SocketAddr, path::PathBuf};
 pub(crate) enum Command {
     /// Make the folder of a node: its keys, the genesis, its settings.
     Init(Init),
-    /// Show the public keys of a node.
+    /// Run the node of a folder until Ctrl-C.
+    Run {
+        /// Folder of the node.
+        #[arg(long, value_name = "FOLDER")]
+        data: PathBuf,
+        /// Key of the validator's account: with it the node confirms its seats and reports
+        /// conflicting votes by itself.
+        #[arg(long, value_name = "NAME")]
+        operator: Option<String>,
+    },
+    /// Show who a node is: its public keys and addresses.
     Keys {
         /// Folder of the node.
         #[arg(long, value_name = "FOLDER")]
@@ -38,6 +49,9 @@ pub(crate) struct Init {
     /// Where it serves its RPC.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:26600")]
     rpc: SocketAddr,
+    /// Let others than this machine ask.
+    #[arg(long)]
+    rpc_public: bool,
     /// Keep only so many blocks, instead of all.
     #[arg(long, value_name = "COUNT")]
     keep_blocks: Option<u64>,
@@ -46,9 +60,10 @@ pub(crate) struct Init {
 pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
     match command {
         Command::Init(arguments) => init(context, &arguments),
+        Command::Run { data, operator } => run::run(context, data, operator.as_deref()),
         Command::Keys { data } => {
             let folder = Folder::new(data);
-            show(context, &folder.keys()?, &folder.genesis()?)
+            show(context, &folder.keys()?, &folder.genesis()?, &folder.settings()?)
         }
     }
 }
@@ -65,24 +80,28 @@ fn init(context: &Context, arguments: &Init) -> Result<()> {
     let settings = Settings {
         listen: arguments.listen,
         rpc: arguments.rpc,
+        rpc_public: arguments.rpc_public,
         keep_blocks: arguments.keep_blocks,
         followers: Vec::new(),
     };
     folder.create(&keys, &genesis, &settings)?;
     context.output.note(format!("Made a node in {}.", folder.path().display()));
-    show(context, &keys, &genesis)
+    show(context, &keys, &genesis, &settings)
 }
 
-fn show(context: &Context, keys: &NodeKeys, genesis: &Genesis) -> Result<()> {
+fn show(context: &Context, keys: &NodeKeys, genesis: &Genesis, settings: &Settings) -> Result<()> {
     let registration = keys.registration(genesis.chain);
-    let (consensus, beacon) = (hex_text(&registration.consensus.0), registration.beacon);
-    let (beacon, digest) = (hex_text(&beacon.0), hex_text(genesis.digest().as_ref()));
+    let consensus = hex_text(&registration.consensus.0);
+    let beacon = hex_text(&registration.beacon.0);
+    let digest = hex_text(genesis.digest().as_ref());
     let json = json!({
         "chain": genesis.chain.0,
         "genesis": digest,
         "consensus": consensus,
         "beacon": beacon,
         "possession": hex_text(&registration.possession.0),
+        "listen": settings.listen.to_string(),
+        "rpc": settings.rpc.to_string(),
     });
     context.output.show(&json, |_| {
         facts([
@@ -90,6 +109,8 @@ fn show(context: &Context, keys: &NodeKeys, genesis: &Genesis) -> Result<()> {
             ("genesis", digest),
             ("consensus key", consensus),
             ("beacon key", beacon),
+            ("listens", settings.listen.to_string()),
+            ("rpc", format!("http://{}", settings.rpc)),
         ])
     })
 }

@@ -137,9 +137,10 @@ pub struct BlockEvent {
     pub time: Millis,
     /// Number of its transactions.
     pub transactions: u32,
-    /// Canonical encoding of the certificate.
-    #[serde(with = "form")]
-    pub certificate: Vec<u8>,
+    /// Canonical encoding of the certificate; without one, a later block of the epoch made it
+    /// final.
+    #[serde(with = "form::optional", default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Vec<u8>>,
     /// Canonical encoding of the header.
     #[serde(with = "form")]
     pub header: Vec<u8>,

@@ -25,6 +25,8 @@ pub const STATUS: &str = "/v1/status";
 /// An entry of the state by the hexadecimal canonical encoding of its key; `?proof=true` adds a
 /// proof of the value, or of its absence.
 pub const STATE: &str = "/v1/state/{key}";
+/// An entry of the state, or its absence, with everything needed to check it offline, as bytes.
+pub const STATE_BUNDLE: &str = "/v1/state/{key}/bundle";
 /// Server-sent events: one `block` for each final block, with its height as the event's id.
 pub const STREAM: &str = "/v1/stream";
 /// Whether the process lives.

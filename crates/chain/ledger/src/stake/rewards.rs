@@ -1,6 +1,6 @@
 //! Rewards: the epoch's pool is shared by work done, and paid out per share on request.
 
-use super::validator;
+use super::{pool, validator};
 use crate::{
     bank,
     epoch::epoch_of,
@@ -105,6 +105,16 @@ pub(crate) fn pay_tips<S: State>(
 fn pending(validator: &Validator, delegation: &opengpu_types::Delegation) -> Option<Amount> {
     let step = validator.index.0.checked_sub(delegation.index.0)?;
     mul_div(delegation.shares.0, step, INDEX_ONE).map(Amount)
+}
+
+/// Rewards that the owner of a delegation can claim; the operator's commission is beside them.
+pub fn claimable(validator: &Validator, delegation: &opengpu_types::Delegation) -> Amount {
+    pending(validator, delegation).unwrap_or(Amount::ZERO)
+}
+
+/// Tokens that a delegation is worth.
+pub fn stake_of(validator: &Validator, delegation: &opengpu_types::Delegation) -> Amount {
+    pool::value_of(delegation.shares, validator.stake, validator.shares)
 }
 
 /// Pays a delegation's rewards to its owner and brings its index up to date; says how much.

@@ -15,6 +15,7 @@ use crate::{
 use commonware_codec::EncodeSize as _;
 use commonware_parallel::Strategy;
 use commonware_runtime::{Clock, Metrics, Spawner, Storage};
+use commonware_utils::channel::mpsc;
 use opengpu_ledger::{
     BlockContext, Corruption, Halt, Invalid, Lane, Overlay, Rejection, admit, predicted_keys,
     tables,
@@ -60,6 +61,7 @@ where
     signatures: Signatures,
     state: StateMailbox<E, T>,
     strategy: T,
+    outbox: mpsc::Sender<Arc<SignedTransaction>>,
 }
 
 impl<E, T> Clone for Intake<E, T>
@@ -74,6 +76,7 @@ where
             signatures: self.signatures.clone(),
             state: self.state.clone(),
             strategy: self.strategy.clone(),
+            outbox: self.outbox.clone(),
         }
     }
 }
@@ -83,23 +86,50 @@ where
     E: Clock + CryptoRng + Spawner + Storage + Metrics,
     T: Strategy,
 {
-    /// The way into `mempool`.
+    /// The way into `mempool`; what clients submit also goes to `outbox`.
     pub const fn new(
         chain: ChainId,
         mempool: Mempool,
         signatures: Signatures,
         state: StateMailbox<E, T>,
         strategy: T,
+        outbox: mpsc::Sender<Arc<SignedTransaction>>,
     ) -> Self {
-        Self { chain, mempool, signatures, state, strategy }
+        Self { chain, mempool, signatures, state, strategy, outbox }
     }
 
-    /// Takes in what may be taken in, one verdict for each transaction in the same order.
+    /// Takes in what may be taken in, one verdict for each transaction in the same order, and
+    /// sends it on to the coming leaders.
     pub async fn submit(
         &self,
         runtime: &mut E,
         transactions: Vec<SignedTransaction>,
     ) -> Vec<Result<TransactionId, SubmitError>> {
+        let verdicts = self.admit(runtime, transactions).await;
+        let verdicts = verdicts.into_iter().map(|verdict| {
+            let candidate = verdict?;
+            // What does not fit waits in the pool, and is forwarded with what waits for long.
+            let _ = self.outbox.try_send(candidate.signed);
+            Ok(candidate.id)
+        });
+        verdicts.collect()
+    }
+
+    /// Takes in what another node forwarded; it makes no second hop.
+    pub async fn take_forwarded(
+        &self,
+        runtime: &mut E,
+        transactions: Vec<SignedTransaction>,
+    ) -> Vec<Result<TransactionId, SubmitError>> {
+        let verdicts = self.admit(runtime, transactions).await;
+        verdicts.into_iter().map(|verdict| verdict.map(|candidate| candidate.id)).collect()
+    }
+
+    async fn admit(
+        &self,
+        runtime: &mut E,
+        transactions: Vec<SignedTransaction>,
+    ) -> Vec<Result<Candidate, SubmitError>> {
         let mut seed = [0; 32];
         runtime.fill_bytes(&mut seed);
         let (transactions, witnesses, holding) = self.check_signatures(seed, transactions).await;
@@ -137,14 +167,14 @@ where
         time: Millis,
         signed: SignedTransaction,
         witness: Digest,
-    ) -> Result<TransactionId, SubmitError> {
+    ) -> Result<Candidate, SubmitError> {
         let lane = Lane::of(&signed)?;
         let next = self.admissible(databases, time, &signed).await?;
         let id = signed.transaction.id(self.chain);
         let size = signed.encode_size();
         let candidate = Candidate { signed: Arc::new(signed), id, witness, lane, size };
-        self.mempool.admit(candidate, next)?;
-        Ok(id)
+        self.mempool.admit(candidate.clone(), next)?;
+        Ok(candidate)
     }
 
     /// The next nonce of the lane, if the ledger would take the transaction now or later.

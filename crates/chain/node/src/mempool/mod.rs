@@ -6,13 +6,15 @@
 
 mod intake;
 mod pool;
+mod standing;
 
 pub use intake::{Intake, SubmitError};
 pub use pool::{Admitted, Candidate, Limits, Pool, PoolRefusal};
+pub use standing::{Refusal, Standing};
 
 use crate::block::Block;
 use commonware_utils::sync::Mutex;
-use opengpu_types::{Digest, Height, Nonce};
+use opengpu_types::{Digest, Height, Nonce, TransactionId};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -47,11 +49,24 @@ impl Mempool {
     }
 
     /// The ledger refused transactions for good.
-    pub fn refuse<'a>(&self, witnesses: impl IntoIterator<Item = &'a Digest>) {
+    pub fn refuse<'a>(&self, refused: impl IntoIterator<Item = (&'a Digest, Refusal)>) {
         let mut pool = self.pool.lock();
-        for witness in witnesses {
-            pool.refuse(witness);
+        for (witness, refusal) in refused {
+            pool.refuse(witness, refusal);
         }
+    }
+
+    /// Transactions were not let in.
+    pub fn turned_away(&self, refused: impl IntoIterator<Item = (TransactionId, Refusal)>) {
+        let mut pool = self.pool.lock();
+        for (id, refusal) in refused {
+            pool.turned_away(id, refusal);
+        }
+    }
+
+    /// How far a transaction is that is in no final block.
+    pub fn standing(&self, id: &TransactionId) -> Option<Standing> {
+        self.pool.lock().standing(id).cloned()
     }
 
     /// A block is final.

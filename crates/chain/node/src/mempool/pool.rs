@@ -16,6 +16,7 @@
 //!
 //! Not here: signatures, state and the network. What enters was checked before.
 
+use super::standing::{Refusal, Standing, Standings};
 use opengpu_ledger::Lane;
 use opengpu_types::{Address, Amount, Digest, Height, Nonce, SignedTransaction, TransactionId};
 use std::{
@@ -108,6 +109,20 @@ pub enum PoolRefusal {
     Full,
 }
 
+impl PoolRefusal {
+    /// For programs; the same names as those of the ledger's refusals where they mean the same.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Known => "known",
+            Self::NonceUsed { .. } => "nonce-used",
+            Self::NonceAhead { .. } => "nonce-ahead",
+            Self::ReplacementTip { .. } => "replacement-tip",
+            Self::Expired(_) => "expired",
+            Self::Full => "busy",
+        }
+    }
+}
+
 /// What happened to a transaction that was let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admitted {
@@ -184,11 +199,12 @@ pub struct Pool {
     finalized: Height,
     bytes: usize,
     arrivals: u64,
+    standings: Standings,
 }
 
 impl Pool {
     /// An empty pool.
-    pub const fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits) -> Self {
         Self {
             limits,
             queues: BTreeMap::new(),
@@ -198,6 +214,7 @@ impl Pool {
             finalized: Height(0),
             bytes: 0,
             arrivals: 0,
+            standings: Standings::default(),
         }
     }
 
@@ -219,6 +236,19 @@ impl Pool {
     /// Whether a transaction waits.
     pub fn contains(&self, witness: &Digest) -> bool {
         self.places.contains_key(witness)
+    }
+
+    /// How far a transaction is that is in no final block; `None` if it is not known here.
+    pub fn standing(&self, id: &TransactionId) -> Option<&Standing> {
+        self.standings.get(id)
+    }
+
+    /// A transaction was not let in. One that waits does so still: anyone can send it once more
+    /// with a fault of his own.
+    pub fn turned_away(&mut self, id: TransactionId, refusal: Refusal) {
+        if self.standings.get(&id) != Some(&Standing::Waiting) {
+            self.standings.refused(id, refusal);
+        }
     }
 
     /// Whether a proposal made now would hold something.
@@ -260,9 +290,11 @@ impl Pool {
         if crowded || bytes > self.limits.bytes {
             return Err(PoolRefusal::Full);
         }
-        if let Some((_, old, _)) = replaced {
+        if let Some((id, old, _)) = replaced {
             self.remove(&old);
+            self.standings.refused(id, Refusal::replaced(candidate.id));
         }
+        self.standings.waits(candidate.id);
         self.bytes = bytes;
         self.arrivals = self.arrivals.saturating_add(1);
         self.places.insert(candidate.witness, (candidate.lane, nonce));
@@ -310,8 +342,10 @@ impl Pool {
     }
 
     /// The ledger refused a transaction for good.
-    pub fn refuse(&mut self, witness: &Digest) {
-        self.remove(witness);
+    pub fn refuse(&mut self, witness: &Digest, refusal: Refusal) {
+        if let Some(id) = self.remove(witness) {
+            self.standings.refused(id, refusal);
+        }
     }
 
     /// A block is final. What it took, or made stale, leaves; what was offered for its height or
@@ -324,7 +358,7 @@ impl Pool {
         self.finalized = self.finalized.max(height);
         for (witness, signed) in included {
             if let Some(lane) = self.lane(witness, signed) {
-                self.use_nonce(lane, signed.transaction.nonce);
+                self.use_nonce(lane, signed.transaction.nonce, witness);
             }
         }
         let later = self.offers.split_off(&self.finalized.next());
@@ -333,8 +367,8 @@ impl Pool {
             waiting.offered = waiting.offered.filter(|at| *at > self.finalized);
         }
         let valid = self.expiries.split_off(&(self.finalized.next(), LEAST_WITNESS));
-        for (_, witness) in std::mem::replace(&mut self.expiries, valid) {
-            self.remove(&witness);
+        for (valid_until, witness) in std::mem::replace(&mut self.expiries, valid) {
+            self.refuse(&witness, Refusal::expired(valid_until));
         }
     }
 
@@ -350,8 +384,8 @@ impl Pool {
         if candidate.sender == sender { Lane::of(signed).ok() } else { None }
     }
 
-    /// Removes everything of `lane` up to `nonce`.
-    fn use_nonce(&mut self, lane: Lane, nonce: Nonce) {
+    /// Removes everything of `lane` up to `nonce`, which `by` used.
+    fn use_nonce(&mut self, lane: Lane, nonce: Nonce, by: &Digest) {
         let Some(queue) = self.queues.get_mut(&lane) else { return };
         queue.next = queue.next.max(nonce.0.saturating_add(1));
         let stale: Vec<_> = queue
@@ -360,14 +394,19 @@ impl Pool {
             .map(|(_, waiting)| waiting.candidate.witness)
             .collect();
         for witness in stale {
-            self.remove(&witness);
+            match self.remove(&witness) {
+                Some(id) if witness == *by => self.standings.included(&id),
+                Some(id) => self.standings.refused(id, Refusal::overtaken()),
+                None => {}
+            }
         }
     }
 
-    fn remove(&mut self, witness: &Digest) {
-        let Some((lane, nonce)) = self.places.remove(witness) else { return };
-        let Slot::Occupied(mut queue) = self.queues.entry(lane) else { return };
-        if let Some(waiting) = queue.get_mut().waiting.remove(&nonce) {
+    fn remove(&mut self, witness: &Digest) -> Option<TransactionId> {
+        let (lane, nonce) = self.places.remove(witness)?;
+        let Slot::Occupied(mut queue) = self.queues.entry(lane) else { return None };
+        let removed = queue.get_mut().waiting.remove(&nonce);
+        if let Some(waiting) = &removed {
             self.bytes = self.bytes.saturating_sub(waiting.candidate.size);
             let valid_until = waiting.candidate.signed.transaction.valid_until;
             self.expiries.remove(&(valid_until, *witness));
@@ -375,6 +414,7 @@ impl Pool {
         if queue.get().waiting.is_empty() {
             queue.remove();
         }
+        removed.map(|waiting| waiting.candidate.id)
     }
 }
 

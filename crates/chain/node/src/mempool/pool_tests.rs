@@ -1,3 +1,5 @@
+//! Tests of the pool.
+
 use super::*;
 use opengpu_types::{
     Authorization, ChainId, List, Operation, PublicKey, Signature, Text, Transaction,
@@ -172,7 +174,34 @@ fn the_limits_hold() {
 fn a_refused_transaction_leaves_and_its_nonce_is_free_again() {
     let a0 = candidate(1, 0, 1);
     let mut pool = pool(std::slice::from_ref(&a0));
-    pool.refuse(&a0.witness);
+    let refusal = Refusal { code: "no-account", reason: "gone".to_owned() };
+    pool.refuse(&a0.witness, refusal.clone());
     assert!(pool.is_empty());
+    assert_eq!(pool.standing(&a0.id), Some(&Standing::Refused(refusal)));
     assert!(pool.admit(a0, Nonce(0)).is_ok());
+}
+
+#[test]
+fn a_transaction_s_standing_tells_why_it_left_and_forgets_what_a_block_took() {
+    let (taken, stale, old) = (candidate(1, 0, 1), candidate(2, 0, 1), candidate(3, 0, 1));
+    let better = candidate(3, 0, 9);
+    let later = candidate(2, 1, 1);
+    let mut pool =
+        pool(&[taken.clone(), stale.clone(), later.clone(), old.clone(), better.clone()]);
+    let code = |pool: &Pool, id| match pool.standing(id) {
+        Some(Standing::Refused(refusal)) => refusal.code,
+        Some(Standing::Waiting) => "waiting",
+        None => "unknown",
+    };
+    assert_eq!(code(&pool, &old.id), "replaced");
+    assert_eq!(code(&pool, &better.id), "waiting");
+    pool.turned_away(better.id, Refusal { code: "busy", reason: String::new() });
+    assert_eq!(code(&pool, &better.id), "waiting", "a later fault of another does not matter");
+
+    // The second sender's nonce was used by something that this node never saw.
+    finalize(&mut pool, 1, &[&taken, &later]);
+    assert_eq!(code(&pool, &taken.id), "unknown", "its receipt says more");
+    assert_eq!(code(&pool, &stale.id), "nonce-used");
+    finalize(&mut pool, 100, &[]);
+    assert_eq!(code(&pool, &better.id), "expired");
 }

@@ -5,7 +5,10 @@ use commonware_cryptography::{
     Signer as _,
     ed25519::{PrivateKey, PublicKey},
 };
-use commonware_p2p::simulated::{self, Link, Network, Oracle};
+use commonware_p2p::{
+    Address as PeerAddress,
+    simulated::{self, Link, Network, Oracle},
+};
 use commonware_parallel::Sequential;
 use commonware_runtime::{Clock as _, Supervisor as _, deterministic};
 use commonware_utils::{NZUsize, ordered::Map, probability};
@@ -42,17 +45,19 @@ pub(crate) type Context = deterministic::Context;
 #[derive(Clone)]
 pub(crate) struct Member {
     pub(crate) keys: NodeKeys,
-    pub(crate) operator: Keypair,
+    pub(crate) operator: Arc<Keypair>,
 }
 
 impl Member {
     pub(crate) fn new(index: u8) -> Self {
+        let operator = Arc::new(Keypair::ed25519([100 + index; 32]));
         Self {
             keys: NodeKeys {
                 consensus: PrivateKey::from_seed(1_000 + u64::from(index)),
                 beacon: Arc::new(BeaconKeypair::from_seed([index; 32])),
+                operator: Some(operator.clone()),
             },
-            operator: Keypair::ed25519([100 + index; 32]),
+            operator,
         }
     }
 
@@ -100,7 +105,7 @@ fn parameters() -> Parameters {
 
 /// Validators with stake, and accounts with tokens.
 pub(crate) fn genesis(members: &[Member], accounts: &[Keypair]) -> Genesis {
-    let owners = members.iter().map(|member| &member.operator).chain(accounts);
+    let owners = members.iter().map(|member| &*member.operator).chain(accounts);
     let allocations = owners
         .map(|owner| Allocation {
             account: owner.address(),
@@ -167,6 +172,8 @@ pub(crate) struct Lab {
     pub(crate) context: Context,
     pub(crate) genesis: Arc<Genesis>,
     pub(crate) oracle: Oracle<PublicKey, Context>,
+    /// Everyone may connect, with a seat or without.
+    guests: Map<PublicKey, PeerAddress>,
 }
 
 impl Lab {
@@ -182,7 +189,11 @@ impl Lab {
             },
         );
         network.start();
-        let lab = Self { context, genesis: Arc::new(genesis), oracle };
+        let guests = members.iter().enumerate();
+        let guests =
+            guests.map(|(index, it)| (it.public_key(), PeerAddress::Symmetric(host(index).0)));
+        let guests = Map::from_iter_dedup(guests);
+        let lab = Self { context, genesis: Arc::new(genesis), oracle, guests };
         for a in members {
             for b in members {
                 if a.public_key() != b.public_key() {
@@ -211,10 +222,11 @@ impl Lab {
             strategy: Sequential,
             mempool: mempool.clone(),
             partition_prefix: format!("node-{me}"),
-            guests: Map::default(),
+            guests: self.guests.clone(),
             timeouts: Timeouts::default(),
             history: History::All,
             cache_bytes: 1 << 20,
+            records: None,
         };
         let Ok(channels) = opened.try_into() else { panic!("a node has as many channels") };
         let context = self.context.child("node").with_attribute("key", &me);

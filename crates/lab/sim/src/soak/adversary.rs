@@ -170,9 +170,7 @@ impl Author {
         };
         match self.dice.below(40) {
             // Checking a possession that is sound costs a pairing, so this is rare.
-            0 if self.dice.one_in(24) => {
-                Draft::of(self.operator(), context, Operation::RotateKeys { keys })
-            }
+            0 if self.dice.one_in(8) => self.rotate_to_taken(state, context),
             1..10 => Draft::of(party, context, register(keys, Amount(1))),
             10..20 => Draft::of(self.operator(), context, register(keys, Amount::CAP)),
             20 if self.dice.one_in(8) => {

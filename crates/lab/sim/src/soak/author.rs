@@ -3,18 +3,18 @@
 use super::{
     View,
     cast::{Cast, Party},
-    dice::Dice,
     draft::Draft,
     world::{self, OPERATORS},
 };
+use crate::dice::Dice;
 use opengpu_ledger::{
     BlockContext, Executed, Invalid, epoch_of,
     tables::{Accounts, ConsensusKeys, Delegations, Params, Seats, SpendingLimits, Validators},
 };
 use opengpu_types::{
     Account, Address, Amount, ConsensusKey, Digest, DutyKind, Epoch, Event, Evidence, Height,
-    Millis, Operation, Permille, Purpose, SignedTransaction, Text, ValidatorKeys, ValidatorStatus,
-    View as Turn, VoteKind, mul_div,
+    Millis, Operation, Permille, PublicKey, Purpose, SignedTransaction, Text, ValidatorKeys,
+    ValidatorStatus, View as Turn, VoteKind, mul_div,
 };
 
 /// Most spending limits at a time.
@@ -61,6 +61,9 @@ impl Author {
         if self.dice.one_in(4) && draft.max_fee == Amount::ONE {
             draft.tip = Amount(self.dice.below_wide(1 << 40));
         }
+        if self.dice.one_in(16) {
+            draft.memo = Text::new("for the work of last week").expect("a short memo fits");
+        }
         draft.sign(state)
     }
 
@@ -105,7 +108,10 @@ impl Author {
     }
 
     pub(crate) fn anyone(&mut self) -> Party {
-        *self.dice.pick(&self.cast.parties).expect("the cast is not empty")
+        let party = *self.dice.pick(&self.cast.parties).expect("the cast is not empty");
+        // Wallet keys act less often than others: their addresses are costly to find.
+        let wallet = matches!(party.key, PublicKey::Secp256k1(_));
+        if wallet && !self.dice.one_in(4) { self.anyone() } else { party }
     }
 
     pub(crate) fn account(state: &View<'_>, party: Party) -> Option<Account> {
@@ -419,6 +425,15 @@ impl Author {
     fn rotate(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
         let keys = self.free_keys(state);
         Draft::of(self.operator(), context, Operation::RotateKeys { keys })
+    }
+
+    /// A validator asks for the keys that another one votes with.
+    pub(crate) fn rotate_to_taken(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
+        let operator = self.operator();
+        let is_taken = |keys: &&ValidatorKeys| matches!(state.view::<ConsensusKeys>(keys.consensus), Ok(Some(owner)) if *owner != operator.address);
+        let keys = self.cast.key_sets.iter().find(is_taken).or(self.cast.key_sets.first());
+        let keys = keys.expect("there are keys").clone();
+        Draft::of(operator, context, Operation::RotateKeys { keys })
     }
 
     fn retire(&mut self, context: &BlockContext) -> Draft {

@@ -24,6 +24,7 @@ pub(crate) struct Draft {
     pub(crate) tip: Amount,
     pub(crate) valid_until: Height,
     pub(crate) nonce: Option<Nonce>,
+    pub(crate) memo: Text<{ Transaction::MAX_MEMO }>,
 }
 
 impl Draft {
@@ -43,6 +44,7 @@ impl Draft {
             tip: Amount::ZERO,
             valid_until: context.height.next(),
             nonce: None,
+            memo: Text::default(),
         }
     }
 
@@ -74,7 +76,7 @@ impl Draft {
                 tip: self.tip,
                 sponsor: self.sponsor.map(|sponsor| sponsor.address),
                 operations: List::new(self.operations).expect("authors know the limit"),
-                memo: Text::default(),
+                memo: self.memo,
             },
             signer: authorization(self.signer),
             sponsor: self.sponsor.map(|sponsor| authorization(sponsor.key)),

@@ -14,16 +14,15 @@ mod adversary;
 mod author;
 mod cast;
 mod crowd;
-mod dice;
 mod draft;
 mod tally;
 mod world;
 
 pub use tally::Tally;
 
+use crate::dice::Dice;
 use author::Author;
 use cast::Cast;
-use dice::Dice;
 use opengpu_ledger::{
     BlockContext, BlockError, Execution, GenesisError, Halt, MAX_TIME_STEP, Memory, Overlay,
     Rejection, State as _, check_genesis, epoch_of, genesis_seats,

@@ -30,8 +30,8 @@ fn parameters() -> Parameters {
         minimum_stake: Amount::whole(100),
         unbonding: Millis(60_000),
         evidence_epochs: 4,
-        // Two and a half times what an ordinary block weighs, so that the base fee has a floor.
-        block_weight: Weight(26_000),
+        // More than twice what an ordinary block weighs, so that the base fee has a floor.
+        block_weight: Weight(23_000),
         minimum_base_fee: Amount(1_000_000_000_000),
         burned_fee: permille(500),
         account_reserve: Amount(10_000_000_000_000_000),

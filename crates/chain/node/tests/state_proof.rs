@@ -11,7 +11,10 @@ use commonware_runtime::{
 use commonware_storage::{
     journal::contiguous::variable::Config as JournalConfig,
     mmr::full::Config as MerkleConfig,
-    qmdb::current::{VariableConfig, ordered::variable::Db},
+    qmdb::{
+        current::{VariableConfig, ordered::variable::Db},
+        floor::Proportional,
+    },
     translator::EightCap,
 };
 use commonware_utils::{NZU64, NZUsize};
@@ -26,7 +29,7 @@ async fn open(context: deterministic::Context) -> Store {
     let config = VariableConfig {
         merkle_config: MerkleConfig {
             journal_partition: "tree".into(),
-            metadata_partition: "tree-metadata".into(),
+            metadata_partition: "tree-nodes".into(),
             items_per_blob: NZU64!(64),
             write_buffer,
             replay_buffer,
@@ -65,8 +68,8 @@ async fn write(store: Store, changes: &[(Key, Option<Entry>)]) -> Store {
     for (key, entry) in changes {
         batch = batch.write(key.digest(), entry.clone());
     }
-    let batch = batch.merkleize(&store, None).await.unwrap();
-    store.apply_batch(batch).await.unwrap().0
+    let batch = batch.merkleize(&store, None, &mut Proportional).await.unwrap();
+    store.apply_batch(batch).await.unwrap()
 }
 
 async fn value_proof(store: &Store, key: Key) -> StateProof {

@@ -1,0 +1,222 @@
+//! `opengpu dev`: a network of real processes on this machine.
+//!
+//! Every node is this same binary running `node run` on its own folder. The network differs from a
+//! real one by the parameters in its genesis alone.
+//!
+//! ```text
+//!   create or open the folder ─► start nodes ─► wait until all answer ─► print ─┬─► tour ─┐
+//!                                                                               └─────────┴─► wait
+//!   Ctrl-C, a dead node, or the end of the tour with --exit ─► stop every node by its own id
+//! ```
+
+mod network;
+mod processes;
+mod tour;
+
+use crate::{
+    context::Context,
+    exit::{Complaint, Exit},
+    output::{facts, table},
+};
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use network::Network;
+use opengpu_client::{Rpc, devnet, send};
+use opengpu_types::{Amount, Operation};
+use processes::{Processes, Stop};
+use serde_json::json;
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+/// How long a node may take to answer after its start.
+const START_PATIENCE: Duration = Duration::from_secs(90);
+/// How long a transaction may take here.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Command {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    start: Start,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Send tokens from the faucet of the running network.
+    Faucet {
+        /// Receiver: an address, or the name of a key.
+        address: String,
+        /// How many oGPU.
+        amount: Amount,
+        /// Folder of the network [default: dev in the home folder].
+        #[arg(long, value_name = "FOLDER")]
+        data: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Start {
+    /// Validators of a new network.
+    #[arg(long, value_name = "COUNT", default_value = "4",
+          value_parser = clap::value_parser!(u16).range(1..=i64::from(devnet::MAX_VALIDATORS)))]
+    validators: u16,
+    /// Folder of the network [default: dev in the home folder].
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
+    /// Throw the old network away and begin a new one.
+    #[arg(long)]
+    fresh: bool,
+    /// RPC port of the first node of a new network; the others follow.
+    #[arg(long, value_name = "PORT", default_value = "26600")]
+    first_rpc: u16,
+    /// Port on which the first node of a new network listens for others; the others follow.
+    #[arg(long, value_name = "PORT", default_value = "26700")]
+    first_port: u16,
+    /// Walk through the network step by step.
+    #[arg(long)]
+    tour: bool,
+    /// Stop everything at the end of the tour, or as soon as the network runs.
+    #[arg(long)]
+    exit: bool,
+}
+
+pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
+    match command.action {
+        Some(Action::Faucet { address, amount, data }) => faucet(context, data, &address, amount),
+        None => start(context, command.start),
+    }
+}
+
+fn folder(context: &Context, data: Option<PathBuf>) -> PathBuf {
+    data.unwrap_or_else(|| context.home.join("dev"))
+}
+
+fn start(context: &Context, start: Start) -> Result<()> {
+    let path = folder(context, start.data);
+    let stop = Stop::on_signals()?;
+    if start.fresh {
+        network::discard(&path)?;
+    }
+    let mut network = if network::exists(&path) {
+        context.output.note(format!("Starting the network in {} again.", path.display()));
+        Network::open(&path)?
+    } else {
+        context.output.note(format!("Making a network in {}.", path.display()));
+        Network::create(&path, start.validators, start.first_port, start.first_rpc)?
+    };
+    let mut processes = Processes::default();
+    for node in network.nodes() {
+        node.check_ports()?;
+        processes.start(node, network.path())?;
+    }
+    // From here on every way out stops the nodes: `Processes` does it when it is dropped.
+    wait_for_all(&network, &mut processes, &stop)?;
+    show(context, &network)?;
+    if start.tour {
+        tour::run(context, &mut network, &mut processes, &stop)?;
+    }
+    if !start.exit {
+        context.output.note("Running. Press Ctrl-C to stop; the data stays.");
+        stop.wait(&mut processes)?;
+    }
+    context.output.note("Stopping.");
+    processes.stop();
+    Ok(())
+}
+
+fn wait_for_all(network: &Network, processes: &mut Processes, stop: &Stop) -> Result<()> {
+    for node in network.nodes() {
+        let rpc = node.client();
+        let what = format!("{} to answer", node.name);
+        wait_until(&what, START_PATIENCE, processes, stop, || Ok(rpc.is_ready()))?;
+    }
+    Ok(())
+}
+
+/// Looks again and again until a condition holds; a signal, a dead node or the end of patience is
+/// an error.
+fn wait_until(
+    what: &str,
+    patience: Duration,
+    processes: &mut Processes,
+    stop: &Stop,
+    mut holds: impl FnMut() -> Result<bool>,
+) -> Result<()> {
+    let begin = Instant::now();
+    while !holds()? {
+        processes.check()?;
+        if stop.is_requested() {
+            return Err(Complaint::new(Exit::Failed, "stopped").into());
+        }
+        if begin.elapsed() > patience {
+            let message = format!("waited {} s for {what}", patience.as_secs());
+            return Err(Complaint::new(Exit::Failed, message).into());
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(())
+}
+
+fn show(context: &Context, network: &Network) -> Result<()> {
+    let nodes: Vec<_> = network
+        .nodes()
+        .iter()
+        .map(|node| [node.name.clone(), node.url(), node.settings.listen.to_string(), node.log()])
+        .collect();
+    let wallets = network.wallets()?;
+    let home = network.path().display().to_string();
+    let json = json!({
+        "chain": network.genesis.chain.0,
+        "home": home,
+        "nodes": nodes
+            .iter()
+            .map(|[name, rpc, listen, log]| {
+                json!({ "name": name, "rpc": rpc, "listen": listen, "log": log })
+            })
+            .collect::<Vec<_>>(),
+        "wallets": wallets
+            .iter()
+            .map(|it| json!({ "name": it.name, "address": it.address.to_string() }))
+            .collect::<Vec<_>>(),
+    });
+    context.output.show_line(&json, |_| {
+        let head = facts([("chain", network.genesis.chain.to_string()), ("home", home.clone())]);
+        let nodes = table(["node", "rpc", "listens", "log"], nodes.clone());
+        let rows = wallets.iter().map(|it| [it.name.clone(), it.address.to_string()]);
+        let wallets = table(["wallet", "address"], rows);
+        format!("\n{head}\n\n{nodes}\n\n{wallets}\n")
+    })?;
+    context.output.note(format!(
+        "Use the wallets with --home {home}; fund others with `opengpu dev faucet ADDRESS AMOUNT`."
+    ));
+    Ok(())
+}
+
+fn faucet(context: &Context, data: Option<PathBuf>, to: &str, amount: Amount) -> Result<()> {
+    let path = folder(context, data);
+    if !network::exists(&path) {
+        let complaint = Complaint::usage(format!("there is no network in {}", path.display()));
+        return Err(complaint.hint("`opengpu dev` starts one").into());
+    }
+    let network = Network::open(&path)?;
+    let to = context.address(to)?;
+    let info = transfer(&network, &network.rpc()?, devnet::FAUCET, to, amount)?;
+    crate::submit::show_info(context, &info)
+}
+
+/// Sends tokens of one of the network's wallets.
+fn transfer(
+    network: &Network,
+    rpc: &Rpc,
+    from: &str,
+    to: opengpu_types::Address,
+    amount: Amount,
+) -> Result<opengpu_client::api::TransactionInfo> {
+    let keypair = network.unlock(from)?;
+    Ok(send(rpc, &keypair, vec![Operation::Transfer { to, amount }], PATIENCE)?)
+}

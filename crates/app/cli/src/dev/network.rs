@@ -1,0 +1,265 @@
+//! The folder of a local network.
+//!
+//! ```text
+//!   FOLDER/               also a home folder: `--home FOLDER` uses its wallets
+//!     .opengpu-dev        says that this folder may be thrown away
+//!     keys/               faucet, users and operators, without a passphrase
+//!     nodes/0/ ...        one folder for each node, with its log
+//!     genesis.json        written last: a folder that has it is complete
+//! ```
+
+use crate::{
+    exit::{Complaint, Exit},
+    node::{Folder, Settings, read_genesis},
+};
+use anyhow::{Context as _, Result};
+use opengpu_client::{
+    Keystore, NodeKeys, Passphrase, Rpc,
+    devnet::{DevNetwork, Plan},
+    genesis_file,
+    wallet::{KeyRecord, create_folder},
+};
+use opengpu_crypto::{Keypair, KeystoreCost};
+use opengpu_types::{Genesis, Millis, NetworkAddress};
+use std::{
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+const MARK: &str = ".opengpu-dev";
+const GENESIS: &str = "genesis.json";
+/// Name of the log in a node's folder.
+pub(super) const LOG: &str = "node.log";
+
+/// A node of the network.
+#[derive(Clone, Debug)]
+pub(super) struct DevNode {
+    pub(super) name: String,
+    /// Key of its operator's account.
+    pub(super) wallet: String,
+    pub(super) folder: Folder,
+    pub(super) settings: Settings,
+}
+
+impl DevNode {
+    fn open(folder: Folder, index: usize) -> Result<Self> {
+        let settings = folder.settings()?;
+        let (name, wallet) = (format!("node {index}"), format!("validator-{index}"));
+        Ok(Self { name, wallet, folder, settings })
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}", self.settings.rpc)
+    }
+
+    pub(super) fn client(&self) -> Rpc {
+        Rpc::new(&self.url())
+    }
+
+    pub(super) fn log(&self) -> String {
+        self.folder.path().join(LOG).display().to_string()
+    }
+
+    /// Says early, and in words, that another program uses a port.
+    pub(super) fn check_ports(&self) -> Result<()> {
+        for address in [self.settings.rpc, self.settings.listen] {
+            if let Err(error) = TcpListener::bind(address) {
+                let message = format!("cannot listen on {address}: {error}");
+                let hint = "is another `opengpu dev` running? Other ports: --data FOLDER \
+                            --first-rpc PORT --first-port PORT";
+                return Err(Complaint::new(Exit::Failed, message).hint(hint).into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A network with its folder.
+#[derive(Debug)]
+pub(super) struct Network {
+    pub(super) genesis: Genesis,
+    path: PathBuf,
+    nodes: Vec<DevNode>,
+    keystore: Keystore,
+}
+
+/// Whether a folder holds a complete network.
+pub(super) fn exists(path: &Path) -> bool {
+    path.join(GENESIS).exists() && path.join(MARK).exists()
+}
+
+/// Deletes a network; a folder that is none is left alone.
+pub(super) fn discard(path: &Path) -> Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    if !path.join(MARK).exists() {
+        let complaint = format!("{} holds no local network, so it is not deleted", path.display());
+        return Err(Complaint::usage(complaint).into());
+    }
+    std::fs::remove_dir_all(path).with_context(|| format!("deleting {}", path.display()))
+}
+
+impl Network {
+    /// Makes a network: keys, genesis and a folder for each node.
+    pub(super) fn create(path: &Path, validators: u16, port: u16, rpc: u16) -> Result<Self> {
+        let empty = match std::fs::read_dir(path) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(_) => true,
+        };
+        if !empty {
+            // An interrupted start leaves the mark but no genesis.
+            discard(path)?;
+        }
+        create_folder(path)?;
+        std::fs::write(path.join(MARK), "")?;
+        let plan = Plan { first_port: port, ..Plan::new(validators, now()?) };
+        let made = DevNetwork::generate(&mut rand::rng(), &plan)?;
+        let mut network = Self {
+            genesis: made.genesis,
+            path: path.to_owned(),
+            nodes: Vec::new(),
+            keystore: keystore(path)?,
+        };
+        for (name, keypair) in &made.wallets {
+            network.store(name, keypair)?;
+        }
+        for validator in &made.validators {
+            let rpc = local(rpc, network.nodes.len())?;
+            network.add(&validator.keys, &validator.operator, validator.host, rpc)?;
+        }
+        std::fs::write(path.join(GENESIS), genesis_file::write(&network.genesis))?;
+        Ok(network)
+    }
+
+    /// Opens a network that exists.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let genesis = read_genesis(&path.join(GENESIS))?;
+        let folders = (0..).map(|index: usize| node_folder(path, index));
+        let nodes = folders
+            .take_while(Folder::is_taken)
+            .enumerate()
+            .map(|(index, folder)| DevNode::open(folder, index))
+            .collect::<Result<_>>()?;
+        Ok(Self { genesis, path: path.to_owned(), nodes, keystore: keystore(path)? })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn nodes(&self) -> &[DevNode] {
+        &self.nodes
+    }
+
+    /// RPC of the first node.
+    pub(super) fn rpc(&self) -> Result<Rpc> {
+        Ok(self.first()?.client())
+    }
+
+    fn first(&self) -> Result<&DevNode> {
+        self.nodes.first().context("the network has no node")
+    }
+
+    /// Adds a node that is not in the genesis, on the ports after the last one's, with a wallet for
+    /// its operator.
+    pub(super) fn join(&mut self, operator: &Keypair) -> Result<(DevNode, NodeKeys)> {
+        let last = self.nodes.last().context("the network has no node")?;
+        let after = |address: SocketAddr| local(address.port(), 1);
+        let (listen, rpc) = (after(last.settings.listen)?, after(last.settings.rpc)?);
+        let keys = NodeKeys::generate(&mut rand::rng());
+        let node = self.add(&keys, operator, NetworkAddress(listen), rpc)?;
+        Ok((node, keys))
+    }
+
+    fn add(
+        &mut self,
+        keys: &NodeKeys,
+        operator: &Keypair,
+        host: NetworkAddress,
+        rpc: SocketAddr,
+    ) -> Result<DevNode> {
+        let index = self.nodes.len();
+        let folder = node_folder(&self.path, index);
+        let listen = host.0;
+        let (keep_blocks, followers) = (None, Vec::new());
+        let settings = Settings { listen, rpc, rpc_public: false, keep_blocks, followers };
+        folder.create(keys, &self.genesis, &settings)?;
+        let node = DevNode::open(folder, index)?;
+        self.store(&node.wallet, operator)?;
+        self.nodes.push(node.clone());
+        Ok(node)
+    }
+
+    pub(super) fn wallets(&self) -> Result<Vec<KeyRecord>> {
+        Ok(self.keystore.list()?)
+    }
+
+    pub(super) fn unlock(&self, name: &str) -> Result<Keypair> {
+        Ok(self.keystore.unlock(name, &Passphrase::default())?)
+    }
+
+    fn store(&self, name: &str, keypair: &Keypair) -> Result<()> {
+        self.keystore.store(&mut rand::rng(), name, keypair, &Passphrase::default())?;
+        Ok(())
+    }
+}
+
+fn node_folder(path: &Path, index: usize) -> Folder {
+    Folder::new(path.join("nodes").join(index.to_string()))
+}
+
+/// Without a passphrase there is nothing to guess, so a guess may be cheap.
+fn keystore(path: &Path) -> Result<Keystore> {
+    Ok(Keystore::new(path).with_cost(KeystoreCost::new(8, 1, 1)?))
+}
+
+fn local(first: u16, index: usize) -> Result<SocketAddr> {
+    let port = u16::try_from(index).ok().and_then(|index| first.checked_add(index));
+    let port = port.ok_or_else(|| Complaint::usage("the ports of the nodes end after 65535"))?;
+    Ok(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port))
+}
+
+fn now() -> Result<Millis> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
+    Ok(Millis(u64::try_from(since.as_millis()).context("the clock is far ahead")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_is_opened_as_it_was_made_and_grows() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("dev");
+        assert!(!exists(&path));
+        let mut made = Network::create(&path, 2, 30_000, 31_000).unwrap();
+        assert!(exists(&path));
+        let opened = Network::open(&path).unwrap();
+        assert_eq!(opened.genesis.digest(), made.genesis.digest());
+        assert_eq!(opened.nodes().len(), 2);
+        assert_eq!(opened.wallets().unwrap().len(), 5);
+        assert!(opened.unlock("faucet").is_ok());
+
+        let (node, _) = made.join(&Keypair::ed25519([1; 32])).unwrap();
+        assert_eq!(node.wallet, "validator-2");
+        assert_eq!(node.settings.listen.port(), 30_002);
+        assert_eq!(node.url(), "http://127.0.0.1:31002");
+        assert_eq!(Network::open(&path).unwrap().nodes().len(), 3);
+    }
+
+    #[test]
+    fn only_a_network_is_thrown_away() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("thesis.txt"), "years of work").unwrap();
+        assert!(discard(folder.path()).is_err());
+        assert!(Network::create(folder.path(), 1, 30_000, 31_000).is_err());
+        assert!(folder.path().join("thesis.txt").exists());
+        let path = folder.path().join("dev");
+        Network::create(&path, 1, 30_000, 31_000).unwrap();
+        discard(&path).unwrap();
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,131 @@
+//! Nodes as child processes: started in their own process group, stopped by their own ids.
+//!
+//! A terminal sends Ctrl-C to its whole foreground group; the children are outside of it, so that
+//! they are stopped once, by us, and can finish what they write.
+
+use super::network::{DevNode, LOG};
+use crate::exit::{Complaint, Exit};
+use anyhow::{Context as _, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::{
+    fs::OpenOptions,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long a node may take to end.
+const GRACE: Duration = Duration::from_secs(15);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Lines of the log that are shown when a node dies.
+const SHOWN_LINES: usize = 5;
+
+/// Set by Ctrl-C, a closed terminal or a request to terminate.
+#[derive(Clone, Debug)]
+pub(super) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    pub(super) fn on_signals() -> Result<Self> {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, flag.clone()).context("watching for signals")?;
+        }
+        Ok(Self(flag))
+    }
+
+    pub(super) fn is_requested(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Waits until it is requested; a node that dies is an error.
+    pub(super) fn wait(&self, processes: &mut Processes) -> Result<()> {
+        while !self.is_requested() {
+            processes.check()?;
+            thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    folder: PathBuf,
+}
+
+/// The running nodes; dropping them stops them.
+#[derive(Debug, Default)]
+pub(super) struct Processes(Vec<Process>);
+
+impl Processes {
+    /// Starts a node on its folder, with its operator's key from the network's wallets; its
+    /// output goes to the log in its folder.
+    pub(super) fn start(&mut self, node: &DevNode, home: &Path) -> Result<()> {
+        let path = node.folder.path().to_owned();
+        let log = OpenOptions::new().create(true).append(true).open(path.join(LOG))?;
+        let child = Command::new(std::env::current_exe()?)
+            .args(["node", "run", "--data"])
+            .arg(&path)
+            .args(["--operator", &node.wallet, "--home"])
+            .arg(home)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .process_group(0)
+            .spawn()
+            .context("starting a node")?;
+        self.0.push(Process { child, folder: path });
+        Ok(())
+    }
+
+    /// An error if a node has ended by itself.
+    pub(super) fn check(&mut self) -> Result<()> {
+        for process in &mut self.0 {
+            if let Some(status) = process.child.try_wait()? {
+                let path = process.folder.join(LOG);
+                let message = format!("the node in {} ended: {status}", process.folder.display());
+                let hint = format!("the end of {}:\n{}", path.display(), tail(&path));
+                return Err(Complaint::new(Exit::Failed, message).hint(hint).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks every node to end, waits, and ends those that do not.
+    pub(super) fn stop(&mut self) {
+        for process in &self.0 {
+            // It may have ended already; its id stays reserved until `wait`.
+            let _ = kill_process(Pid::from_child(&process.child), Signal::TERM);
+        }
+        let begin = Instant::now();
+        for process in &mut self.0 {
+            while begin.elapsed() < GRACE && matches!(process.child.try_wait(), Ok(None)) {
+                thread::sleep(LOOK_EVERY);
+            }
+            let _ = process.child.kill();
+            let _ = process.child.wait();
+        }
+        self.0.clear();
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn tail(path: &Path) -> String {
+    let text = std::fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<_> = text.lines().collect();
+    let from = lines.len().saturating_sub(SHOWN_LINES);
+    lines.into_iter().skip(from).collect::<Vec<_>>().join("\n")
+}

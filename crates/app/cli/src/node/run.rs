@@ -1,0 +1,46 @@
+//! `opengpu node run`: a node on its folder, until it is told to stop.
+//!
+//! The one place that turns a folder into the configuration of `opengpu-node`.
+
+use super::folder::{Folder, Follower};
+use crate::context::Context;
+use anyhow::{Context as _, Result};
+use opengpu_client::api::digest_from_text;
+use opengpu_node::{Guest, History, NodeConfig, NodeKeys};
+use opengpu_types::ConsensusKey;
+use std::{path::PathBuf, sync::Arc};
+use tracing_subscriber::EnvFilter;
+
+/// What is logged unless told otherwise: our own parts, and what goes wrong in the engine.
+const DEFAULT_LOG: &str = "warn,opengpu_node=info";
+
+/// Runs until a signal to terminate.
+pub(crate) fn run(context: &Context, data: PathBuf, operator: Option<&str>) -> Result<()> {
+    let folder = Folder::new(data);
+    let (genesis, settings) = (folder.genesis()?, folder.settings()?);
+    let mut keys = NodeKeys::from(&folder.keys()?);
+    if let Some(name) = operator {
+        keys.operator = Some(Arc::new(context.unlock(name)?));
+    }
+    log();
+    let state = folder.path().join("state");
+    let mut config = NodeConfig::new(state, genesis, keys, settings.listen, settings.rpc);
+    config.rpc_public = settings.rpc_public;
+    config.guests = settings.followers.iter().map(guest).collect::<Result<_>>()?;
+    config.history = settings.keep_blocks.map_or(History::All, History::Recent);
+    Ok(opengpu_node::run(config)?)
+}
+
+fn guest(follower: &Follower) -> Result<Guest> {
+    let key = digest_from_text(&follower.key)
+        .with_context(|| format!("follower {} in node.toml", follower.key))?;
+    Ok(Guest { key: ConsensusKey(key.0), host: follower.host })
+}
+
+/// Logs on stderr; OPENGPU_LOG chooses what.
+fn log() {
+    let filter =
+        EnvFilter::try_from_env("OPENGPU_LOG").unwrap_or_else(|_| EnvFilter::new(DEFAULT_LOG));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    log.with_ansi(false).init();
+}

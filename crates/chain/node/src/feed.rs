@@ -1,0 +1,185 @@
+//! Follows the node's own chain and passes it on: to readers of the stream, to the metrics, and to
+//! the records, which wait for the certificates of the epochs' last blocks.
+//!
+//! A reader that does not keep up is left behind, never waited for: the buffer between the feed and
+//! a reader holds [`BUFFER`] blocks, and whoever lags more loses the stream.
+
+use crate::{
+    engine::{Marshal, StateMailbox},
+    history::{Applied, HistoryError, Records},
+    mempool::Mempool,
+    metrics::Metrics,
+    network,
+    store::Databases,
+};
+use commonware_codec::Encode as _;
+use commonware_consensus::types::Height as EngineHeight;
+use commonware_parallel::Rayon;
+use commonware_runtime::{Clock as _, Metrics as _, tokio::Context};
+use opengpu_client::api::BlockEvent;
+use opengpu_light::FinalizedHeader;
+use opengpu_types::{Header, Height};
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::broadcast;
+
+/// Blocks between the feed and a reader.
+const BUFFER: usize = 256;
+/// How often slow numbers are looked at.
+const PACE: Duration = Duration::from_secs(2);
+/// Headers between a block and the certificate that finalized it.
+const MAX_DESCENDANTS: usize = 1_024;
+
+/// A final block as the stream sends it.
+#[derive(Debug)]
+pub(crate) struct StreamEvent {
+    pub(crate) height: Height,
+    pub(crate) data: String,
+}
+
+/// What the RPC knows about the chain; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Feed(Arc<Inner>);
+
+struct Inner {
+    records: Records,
+    marshal: Marshal,
+    mempool: Mempool,
+    metrics: Metrics,
+    databases: OnceLock<Databases<Context, Rayon>>,
+    connected: AtomicU32,
+    events: broadcast::Sender<Arc<StreamEvent>>,
+}
+
+impl Feed {
+    pub(crate) fn new(
+        records: Records,
+        marshal: Marshal,
+        mempool: Mempool,
+        metrics: Metrics,
+    ) -> Self {
+        let (databases, connected) = (OnceLock::new(), AtomicU32::new(0));
+        let (events, _) = broadcast::channel(BUFFER);
+        Self(Arc::new(Inner { records, marshal, mempool, metrics, databases, connected, events }))
+    }
+
+    /// Runs until the node ends.
+    pub(crate) async fn run(self, context: Context, state: StateMailbox<Context, Rayon>) {
+        let Some(mut applied) = self.0.records.follow() else { return };
+        let databases = state.subscribe_databases().await;
+        let _ = self.0.databases.set(databases);
+        loop {
+            tokio::select! {
+                block = applied.recv() => match block {
+                    Some(block) => self.pass_on(&block).await,
+                    None => return,
+                },
+                () = context.sleep(PACE) => {
+                    let connected = network::connected(&context.encode());
+                    self.0.connected.store(connected, Ordering::Relaxed);
+                    self.0.metrics.gauged(self.0.mempool.len(), connected);
+                    if let Err(error) = self.certify_steps().await {
+                        tracing::warn!(%error, "the steps of epochs lack certificates");
+                    }
+                }
+            }
+        }
+    }
+
+    async fn pass_on(&self, block: &Applied) {
+        self.0.metrics.applied(block);
+        if self.0.events.receiver_count() == 0 {
+            return;
+        }
+        let certificate = self.certificate(block.header.height).await;
+        // Nobody reads: the last reader has just left.
+        let _ = self.0.events.send(Arc::new(event(block, certificate)));
+    }
+
+    /// Asks the archive for certificates of epochs that ended.
+    pub(crate) async fn certify_steps(&self) -> Result<(), HistoryError> {
+        for (epoch, height) in self.0.records.uncertified_steps()? {
+            let Some(certificate) = self.certificate(height).await else { return Ok(()) };
+            self.0.records.certify_step(epoch, &certificate)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn records(&self) -> &Records {
+        &self.0.records
+    }
+
+    pub(crate) fn marshal(&self) -> &Marshal {
+        &self.0.marshal
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// The state; `None` while it is being fetched.
+    pub(crate) fn databases(&self) -> Option<&Databases<Context, Rayon>> {
+        self.0.databases.get()
+    }
+
+    pub(crate) fn connected(&self) -> u32 {
+        self.0.connected.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Arc<StreamEvent>> {
+        self.0.events.subscribe()
+    }
+
+    /// The certificate of a block, if it has one of its own and is still kept.
+    pub(crate) async fn certificate(&self, height: Height) -> Option<Vec<u8>> {
+        let finalization = self.0.marshal.get_finalization(EngineHeight::new(height.0)).await?;
+        Some(finalization.encode().to_vec())
+    }
+
+    /// A header with the nearest certificate that finalizes it.
+    pub(crate) async fn finalized(
+        &self,
+        header: Header,
+    ) -> Result<Option<FinalizedHeader>, HistoryError> {
+        let mut descendants = Vec::new();
+        let mut height = header.height;
+        while descendants.len() <= MAX_DESCENDANTS {
+            if let Some(certificate) = self.certificate(height).await {
+                return Ok(Some(FinalizedHeader { header, descendants, certificate }));
+            }
+            height = height.next();
+            // The last block of an epoch has a certificate of its own, so this stays inside one.
+            let Some(next) = self.0.records.header(height)? else { break };
+            descendants.push(next);
+        }
+        Ok(None)
+    }
+
+    /// A block of the past as the stream sends it; `None` if it is not kept.
+    pub(crate) async fn past(&self, height: Height) -> Result<Option<StreamEvent>, HistoryError> {
+        let header = self.0.records.header(height)?;
+        let transactions = self.0.records.transactions(height)?;
+        let (Some(header), Some(transactions)) = (header, transactions) else { return Ok(None) };
+        let certificate = self.certificate(height).await;
+        Ok(Some(event(&Applied { header, transactions }, certificate)))
+    }
+}
+
+fn event(block: &Applied, certificate: Option<Vec<u8>>) -> StreamEvent {
+    let header = &block.header;
+    let event = BlockEvent {
+        height: header.height,
+        digest: header.digest(),
+        time: header.time,
+        transactions: block.transactions,
+        certificate,
+        header: header.encode().to_vec(),
+    };
+    let data = serde_json::to_string(&event).expect("a block event has only text keys");
+    StreamEvent { height: header.height, data }
+}

@@ -1,0 +1,158 @@
+//! Tests of the records of past blocks.
+
+use super::*;
+use crate::store;
+use commonware_cryptography::{Signer as _, ed25519::PrivateKey};
+use opengpu_crypto::{BeaconSignature, Seed};
+use opengpu_types::{
+    Amount, Block as WireBlock, ChainId, ConsensusKey, List, Millis, Outcome, RuleVersion,
+    StateCommitment, View, Weight,
+};
+
+fn header(height: u64) -> Header {
+    let key = PrivateKey::from_seed(1).public_key();
+    let state = StateCommitment {
+        root: Digest([1; 32]),
+        log_root: Digest([2; 32]),
+        log_start: 0,
+        log_end: 9,
+    };
+    assert!(store::sync_target(&state).is_some());
+    Header {
+        chain: ChainId(7),
+        rules: RuleVersion(1),
+        upgrade: None,
+        height: Height(height),
+        epoch: Epoch(height / 4),
+        view: View(height),
+        parent_view: View(0),
+        leader: ConsensusKey(key.as_ref().try_into().unwrap()),
+        parent: Digest([3; 32]),
+        time: Millis(height),
+        beacon: BeaconSignature([4; 48]),
+        state,
+        transactions: WireBlock::transactions_root(&[]),
+        receipts: Digest([5; 32]),
+        next_seats: Digest([6; 32]),
+    }
+}
+
+fn block(height: u64) -> Block {
+    Block::new(WireBlock { header: header(height), transactions: List::empty() }).unwrap()
+}
+
+/// Ids that agree in their short form.
+fn id(height: u64, index: u32) -> TransactionId {
+    let mut bytes = [9; 32];
+    bytes[8..16].copy_from_slice(&height.to_be_bytes());
+    bytes[16..20].copy_from_slice(&index.to_be_bytes());
+    TransactionId(Digest(bytes))
+}
+
+fn receipts(height: u64) -> Vec<Receipt> {
+    let receipt = |index| Receipt {
+        height: Height(height),
+        index,
+        transaction: (index > 0).then(|| id(height, index)),
+        outcome: Outcome::Applied,
+        fee: Amount(u128::from(index)),
+        weight: Weight(3),
+        events: List::empty(),
+    };
+    (0..4).map(receipt).collect()
+}
+
+fn open(folder: &tempfile::TempDir, kept: Kept) -> Records {
+    Records::open(&folder.path().join("records.redb"), kept, 4).unwrap()
+}
+
+fn record(records: &Records, height: u64, next_seats: Option<SeatSet>) {
+    records.executed(&header(height), receipts(height));
+    let receipts = records.take(&header(height)).unwrap();
+    records.write(&Record { header: header(height), receipts, next_seats }).unwrap();
+}
+
+fn seats(epoch: u64) -> SeatSet {
+    SeatSet { epoch: Epoch(epoch), seed: Seed([1; 32]), seats: List::empty() }
+}
+
+#[test]
+fn a_transaction_is_found_by_its_whole_id_also_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = open(&folder, Kept::All);
+    record(&records, 1, None);
+    record(&records, 2, None);
+    drop(records);
+    let records = open(&folder, Kept::All);
+    for (height, index) in [(1, 1), (2, 3)] {
+        let receipt = records.find(id(height, index)).unwrap().unwrap();
+        assert_eq!((receipt.height, receipt.index), (Height(height), index));
+    }
+    assert_eq!(records.find(id(3, 1)).unwrap(), None, "same short form, never recorded");
+    assert_eq!(records.header(Height(2)).unwrap(), Some(header(2)));
+}
+
+#[test]
+fn a_receipt_has_its_place_under_the_root() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = open(&folder, Kept::All);
+    record(&records, 5, None);
+    let leaves: Vec<_> = receipts(5).iter().map(Receipt::digest).collect();
+    let receipt = records.find(id(5, 2)).unwrap().unwrap();
+    let proof = records.proof(&receipt).unwrap().unwrap();
+    assert!(proof.verify(&merkle::root(&leaves), &receipt.digest()));
+}
+
+#[test]
+fn recording_a_height_again_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = open(&folder, Kept::All);
+    record(&records, 1, None);
+    record(&records, 1, None);
+    assert!(records.find(id(1, 1)).unwrap().is_some());
+}
+
+#[test]
+fn receipts_of_blocks_that_lost_are_forgotten_with_their_height() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = open(&folder, Kept::All);
+    let lost = Header { view: View(77), ..header(1) };
+    records.executed(&lost, receipts(1));
+    records.executed(&header(2), receipts(2));
+    record(&records, 1, None);
+    assert_eq!(records.take(&lost), None);
+    assert!(records.take(&header(2)).is_some());
+}
+
+#[test]
+fn a_final_block_without_receipts_is_an_error_and_no_gap() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = open(&folder, Kept::All);
+    let recorded = futures::executor::block_on(records.record(&block(1), None));
+    assert!(matches!(recorded, Err(HistoryError::Damaged(_))));
+}
+
+#[test]
+fn old_receipts_go_and_the_steps_of_epochs_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = open(&folder, Kept::Recent(6));
+    for height in 1..=20 {
+        let last = height % 4 == 3;
+        record(&records, height, last.then(|| seats(height / 4 + 1)));
+    }
+    assert_eq!(records.find(id(13, 1)).unwrap(), None);
+    assert_eq!(records.header(Height(13)).unwrap(), None);
+    assert!(records.find(id(14, 1)).unwrap().is_some());
+
+    assert_eq!(records.steps(Epoch(1)).unwrap(), None, "no certificates yet");
+    let open = records.uncertified_steps().unwrap();
+    assert_eq!(open.first(), Some(&(Epoch(0), Height(3))));
+    for (epoch, _) in open {
+        records.certify_step(epoch, &[7]).unwrap();
+    }
+    assert!(records.uncertified_steps().unwrap().is_empty());
+    let steps = records.steps(Epoch(5)).unwrap().unwrap();
+    assert_eq!(steps.len(), 5);
+    assert_eq!(steps[4].seats.epoch, Epoch(5));
+    assert_eq!(records.steps(Epoch(6)).unwrap(), None);
+}

@@ -1,0 +1,142 @@
+//! The chain and the node: status, blocks, epochs, validators, parameters, supply.
+
+use super::{
+    Api,
+    problem::{Answer, Refused},
+    view::{height_of, missing, number_or},
+};
+use crate::application::now;
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use commonware_consensus::types::Height as EngineHeight;
+use opengpu_client::api::{
+    BlockInfo, EpochInfo, ParametersInfo, Role, Status, SupplyInfo, ValidatorInfo, ValidatorList,
+    paths,
+};
+use opengpu_types::{Amount, Entry, Epoch, Height, Key, Millis, Parameters};
+
+/// A chain without work makes a block every second; one whose last block is older than this has
+/// stopped, or this node is behind.
+const STALE: Millis = Millis(10_000);
+
+impl Api {
+    /// Whether the newest state is not of the present.
+    pub(super) fn is_stale(&self, time: Millis) -> bool {
+        now(&self.0.context).since(time) > STALE
+    }
+}
+
+/// The node and its chain. A node that has no state yet answers as well.
+pub(super) async fn status(State(api): State<Api>) -> Answer<Json<Status>> {
+    let inner = &api.0;
+    let mut status = Status {
+        chain: inner.genesis.chain,
+        name: inner.genesis.name.to_string(),
+        genesis: inner.genesis_digest,
+        height: Height(0),
+        time: inner.genesis.time,
+        epoch: Epoch(0),
+        node: inner.node,
+        role: Role::Follower,
+        seats: 0,
+        connected_nodes: inner.feed.connected(),
+        mempool: u64::try_from(inner.mempool.len()).unwrap_or(u64::MAX),
+        syncing: true,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let Ok(view) = api.view().await else { return Ok(Json(status)) };
+    let epoch = view.epoch().await?;
+    let seats = view.seats(epoch).await?;
+    let votes = seats.seats.iter().any(|seat| seat.consensus == inner.node);
+    status.height = view.height();
+    status.time = view.chain().time;
+    status.epoch = epoch;
+    status.role = if votes { Role::Validator } else { Role::Follower };
+    status.seats = u32::try_from(seats.seats.len()).unwrap_or(u32::MAX);
+    status.syncing = api.is_stale(view.chain().time);
+    Ok(Json(status))
+}
+
+/// A final block.
+pub(super) async fn block(
+    State(api): State<Api>,
+    Path(height): Path<String>,
+) -> Answer<Json<BlockInfo>> {
+    let wanted = height_of(&height)?;
+    let newest = api.view().await?.height();
+    let height = wanted.unwrap_or(newest);
+    if height > newest {
+        return Err(Refused::not_found(format!("block {height} is not final; {newest} is")));
+    }
+    let block = api.0.feed.marshal().get_block(EngineHeight::new(height.0)).await;
+    let block = block
+        .ok_or_else(|| Refused::not_kept(format!("this node does not keep block {height}")))?;
+    let certificate = api.0.feed.certificate(height).await;
+    Ok(Json(BlockInfo::new(block.inner().wire(), certificate)))
+}
+
+/// The seats of an epoch.
+pub(super) async fn epoch(
+    State(api): State<Api>,
+    Path(epoch): Path<String>,
+) -> Answer<Json<EpochInfo>> {
+    let wanted = number_or(&epoch, paths::CURRENT, "an epoch")?.map(Epoch);
+    let view = api.view().await?;
+    let epoch = match wanted {
+        Some(epoch) => epoch,
+        None => view.epoch().await?,
+    };
+    let Some(Entry::Seats(seats)) = view.get(Key::Seats(epoch)).await? else {
+        let detail = format!("the state holds no seats of epoch {epoch}");
+        return Err(Refused::not_found(detail));
+    };
+    let (first, last) = heights(epoch, &view.parameters().await?);
+    Ok(Json(EpochInfo::new(&seats, first, last)))
+}
+
+/// First and last height of an epoch.
+const fn heights(epoch: Epoch, parameters: &Parameters) -> (Height, Height) {
+    let blocks = parameters.epoch_blocks;
+    let first = epoch.0.saturating_mul(blocks);
+    (Height(first), Height(first.saturating_add(blocks).saturating_sub(1)))
+}
+
+/// All candidates.
+pub(super) async fn validators(State(api): State<Api>) -> Answer<Json<ValidatorList>> {
+    let view = api.view().await?;
+    let epoch = view.epoch().await?;
+    let (seats, next) = (view.seats(epoch).await?, view.seats(epoch.plus(1)).await?);
+    let Some(Entry::Candidates(candidates)) = view.get(Key::Candidates).await? else {
+        return Err(missing(Key::Candidates));
+    };
+    let mut validators = Vec::with_capacity(candidates.validators.len());
+    for address in &candidates.validators {
+        let key = Key::Validator(*address);
+        let Some(Entry::Validator(validator)) = view.get(key).await? else {
+            return Err(missing(key));
+        };
+        validators.push(ValidatorInfo::new(*address, &validator, &seats, &next));
+    }
+    Ok(Json(ValidatorList { epoch, validators }))
+}
+
+/// Parameters and the fee of the next block.
+pub(super) async fn parameters(State(api): State<Api>) -> Answer<Json<ParametersInfo>> {
+    let view = api.view().await?;
+    let parameters = view.parameters().await?;
+    let base_fee = view.chain().base_fee;
+    Ok(Json(ParametersInfo { height: view.height(), base_fee, parameters }))
+}
+
+/// Where every token is.
+pub(super) async fn supply(State(api): State<Api>) -> Answer<Json<SupplyInfo>> {
+    let view = api.view().await?;
+    match view.get(Key::Supply).await? {
+        Some(Entry::Supply(supply)) => {
+            Ok(Json(SupplyInfo { height: view.height(), cap: Amount::CAP, supply: *supply }))
+        }
+        _ => Err(missing(Key::Supply)),
+    }
+}

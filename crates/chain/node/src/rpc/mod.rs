@@ -1,0 +1,156 @@
+//! The node's RPC over HTTP: the contract of `opengpu_client::api`, served.
+//!
+//! | module | routes |
+//! |---|---|
+//! | [`transactions`] | submit, progress, receipt |
+//! | [`accounts`] | accounts, delegations |
+//! | [`chain`] | status, blocks, epochs, validators, parameters, supply |
+//! | [`entries`] | entries of the state, with proofs |
+//! | [`stream`] | final blocks as they come |
+//! | [`health`] | liveness, readiness, metrics |
+//!
+//! Everything has a limit: connections, requests at once, time per request, bytes per body,
+//! readers of the stream and what waits for each of them. A request over a limit is turned away with
+//! a problem; it never slows the node.
+//!
+//! Answers speak about the last final block that is applied ([`view::View`]); nothing here changes
+//! the chain, and nothing here is trusted by it.
+
+mod accounts;
+mod chain;
+mod connections;
+mod entries;
+mod health;
+mod problem;
+mod stream;
+mod transactions;
+mod view;
+
+use crate::{
+    feed::Feed,
+    mempool::{Intake, Mempool},
+};
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request, State},
+    middleware::{self, Next},
+    response::{IntoResponse as _, Response},
+    routing::{get, post},
+};
+use commonware_parallel::Rayon;
+use commonware_runtime::tokio::Context;
+use connections::Limited;
+use opengpu_client::api::{MAX_BODY, paths};
+use opengpu_types::{ConsensusKey, Digest, Genesis};
+use problem::Refused;
+use std::{io, sync::Arc, time::Duration};
+use tokio::{
+    net::TcpListener,
+    sync::{Semaphore, watch},
+};
+
+/// Connections at once.
+const MAX_CONNECTIONS: usize = 512;
+/// Requests at once.
+const MAX_REQUESTS: usize = 128;
+/// Readers of the stream at once.
+const MAX_SUBSCRIBERS: usize = 64;
+/// How long a request may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Everything the handlers need; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Api(Arc<Inner>);
+
+struct Inner {
+    context: Context,
+    genesis: Arc<Genesis>,
+    genesis_digest: Digest,
+    node: ConsensusKey,
+    intake: Intake<Context, Rayon>,
+    mempool: Mempool,
+    feed: Feed,
+    requests: Semaphore,
+    subscribers: Arc<Semaphore>,
+    /// Resolves when the RPC ends.
+    ending: watch::Receiver<()>,
+}
+
+impl Api {
+    pub(crate) fn new(
+        context: Context,
+        genesis: Arc<Genesis>,
+        node: ConsensusKey,
+        intake: Intake<Context, Rayon>,
+        mempool: Mempool,
+        feed: Feed,
+        ending: watch::Receiver<()>,
+    ) -> Self {
+        let genesis_digest = genesis.digest();
+        Self(Arc::new(Inner {
+            context,
+            genesis,
+            genesis_digest,
+            node,
+            intake,
+            mempool,
+            feed,
+            requests: Semaphore::new(MAX_REQUESTS),
+            subscribers: Arc::new(Semaphore::new(MAX_SUBSCRIBERS)),
+            ending,
+        }))
+    }
+}
+
+/// Serves until the API's end.
+pub(crate) async fn serve(listener: TcpListener, api: Api) -> io::Result<()> {
+    let mut ending = api.0.ending.clone();
+    let listener = Limited::new(listener, MAX_CONNECTIONS);
+    axum::serve(listener, router(api))
+        .with_graceful_shutdown(async move {
+            // The sender is dropped to end it.
+            let _ = ending.changed().await;
+        })
+        .await
+}
+
+fn router(api: Api) -> Router {
+    Router::new()
+        .route(paths::TRANSACTIONS, post(transactions::submit))
+        .route(paths::TRANSACTION, get(transactions::progress))
+        .route(paths::RECEIPT, get(transactions::receipt))
+        .route(paths::ACCOUNT, get(accounts::account))
+        .route(paths::DELEGATION, get(accounts::delegation))
+        .route(paths::BLOCK, get(chain::block))
+        .route(paths::VALIDATORS, get(chain::validators))
+        .route(paths::EPOCH, get(chain::epoch))
+        .route(paths::PARAMETERS, get(chain::parameters))
+        .route(paths::SUPPLY, get(chain::supply))
+        .route(paths::STATUS, get(chain::status))
+        .route(paths::STATE, get(entries::entry))
+        .route(paths::STATE_BUNDLE, get(entries::bundle))
+        .route(paths::STREAM, get(stream::stream))
+        .route(paths::READY, get(health::ready))
+        .route(paths::METRICS, get(health::metrics))
+        .fallback(|| async { Refused::not_found("there is no such route") })
+        .method_not_allowed_fallback(|| async { Refused::bad_request("not with this method") })
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn_with_state(api.clone(), limit))
+        // Whether the process lives can be asked when it has no room for anything else.
+        .route(paths::HEALTH, get(health::alive))
+        .with_state(api)
+}
+
+/// Turns a request away when there are too many, and ends one that takes too long.
+async fn limit(State(api): State<Api>, request: Request, next: Next) -> Response {
+    let metrics = api.0.feed.metrics();
+    let Ok(_room) = api.0.requests.try_acquire() else {
+        metrics.turned_away.inc();
+        return Refused::busy("the node answers as many requests as it can").into_response();
+    };
+    metrics.requests.inc();
+    match tokio::time::timeout(PATIENCE, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Refused::busy("the request took too long").into_response(),
+    }
+}

@@ -1,0 +1,180 @@
+//! Transactions: into the mempool, on their way, and out with a receipt.
+
+use super::{
+    Api,
+    problem::{Answer, Refused},
+};
+use crate::mempool::{PoolRefusal, Refusal, Standing, SubmitError};
+use axum::{
+    Json,
+    body::Bytes,
+    extract::{Path, State, rejection::BytesRejection},
+    http::{StatusCode, header},
+    response::IntoResponse,
+};
+use commonware_codec::DecodeExt as _;
+use commonware_runtime::Supervisor as _;
+use opengpu_client::api::{
+    Batch, Submission, SubmissionStatus, TransactionInfo, codes, digest_from_text,
+};
+use opengpu_light::{EpochStep, FinalizedHeader, ReceiptBundle};
+use opengpu_types::{Header, TransactionId};
+
+/// Takes transactions in; one answer for each, in the same sequence.
+pub(super) async fn submit(
+    State(api): State<Api>,
+    body: Result<Bytes, BytesRejection>,
+) -> Answer<Json<Vec<Submission>>> {
+    let body = body.map_err(|error| match error.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Refused::too_large(error.body_text()),
+        _ => Refused::bad_request(error.body_text()),
+    })?;
+    let batch = Batch::decode(body).map_err(|error| {
+        Refused::bad_request(format!("the body is no list of transactions: {error}"))
+    })?;
+    let inner = &api.0;
+    let chain = inner.genesis.chain;
+    let transactions = batch.into_vec();
+    let ids: Vec<_> = transactions.iter().map(|signed| signed.transaction.id(chain)).collect();
+    let mut runtime = inner.context.child("submit");
+    let verdicts = inner.intake.submit(&mut runtime, transactions).await;
+
+    let mut answers = Vec::with_capacity(ids.len());
+    let mut turned_away = Vec::new();
+    for (id, verdict) in ids.into_iter().zip(verdicts) {
+        let error = match verdict {
+            Ok(_) => {
+                answers.push(submission(id, SubmissionStatus::Accepted, None));
+                continue;
+            }
+            Err(SubmitError::Pool(PoolRefusal::Known)) => {
+                answers.push(submission(id, SubmissionStatus::Known, None));
+                continue;
+            }
+            Err(error) => error,
+        };
+        // The id does not cover the signature: a wrong one says nothing about the transaction.
+        let lasting = matches!(error, SubmitError::Invalid(_) | SubmitError::Pool(_));
+        let refusal = refusal(error);
+        if lasting {
+            turned_away.push((id, refusal.clone()));
+        }
+        answers.push(submission(id, SubmissionStatus::Refused, Some(refusal)));
+    }
+    inner.mempool.turned_away(turned_away);
+    let refused = answers.iter().filter(|answer| answer.status == SubmissionStatus::Refused);
+    let refused = u64::try_from(refused.count()).unwrap_or(u64::MAX);
+    let all = u64::try_from(answers.len()).unwrap_or(u64::MAX);
+    inner.feed.metrics().refused.inc_by(refused);
+    inner.feed.metrics().accepted.inc_by(all.saturating_sub(refused));
+    Ok(Json(answers))
+}
+
+fn submission(id: TransactionId, status: SubmissionStatus, why: Option<Refusal>) -> Submission {
+    let (code, reason) = why.map(|why| (why.code.to_owned(), why.reason)).unzip();
+    Submission { id, status, code, reason }
+}
+
+/// Faults of the node stay in its log.
+fn refusal(error: SubmitError) -> Refusal {
+    let internal = |error: &dyn std::fmt::Display| {
+        tracing::error!(%error, "a transaction was not taken in");
+        Refusal { code: codes::INTERNAL, reason: "the node failed; its log says why".to_owned() }
+    };
+    match error {
+        SubmitError::Invalid(invalid) => Refusal::from(&invalid),
+        SubmitError::Pool(refusal) => refusal.into(),
+        SubmitError::Signature => {
+            Refusal { code: "bad-signature", reason: SubmitError::Signature.to_string() }
+        }
+        SubmitError::NotBegun => {
+            Refusal { code: codes::SYNCING, reason: SubmitError::NotBegun.to_string() }
+        }
+        SubmitError::Corrupt(error) => internal(&error),
+        SubmitError::Store(error) => internal(&error),
+    }
+}
+
+/// How far a transaction is.
+pub(super) async fn progress(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+) -> Answer<Json<TransactionInfo>> {
+    let id = id_of(&id)?;
+    // The pool is asked first: a transaction leaves it after its receipt is recorded.
+    let standing = api.0.mempool.standing(&id);
+    if let Some(receipt) = api.0.feed.records().find(id)? {
+        // Its block is recorded a moment before its state is applied, and is final then already.
+        return Ok(Json(TransactionInfo::finalized(id, &receipt)));
+    }
+    Ok(Json(match standing {
+        Some(Standing::Waiting) => TransactionInfo::pending(id),
+        Some(Standing::Refused(why)) => TransactionInfo::refused(id, why.code, why.reason),
+        None => TransactionInfo::unknown(id),
+    }))
+}
+
+/// The receipt of a final transaction as a file that can be checked offline.
+pub(super) async fn receipt(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+) -> Answer<impl IntoResponse> {
+    let id = id_of(&id)?;
+    let records = api.0.feed.records();
+    let receipt = records.find(id)?;
+    let receipt = receipt.ok_or_else(|| Refused::not_found(format!("{id} is in no block here")))?;
+    let not_kept = || Refused::not_kept(format!("block {} is not kept", receipt.height));
+    let header = records.header(receipt.height)?.ok_or_else(not_kept)?;
+    let proof = records.proof(&receipt)?.ok_or_else(not_kept)?;
+    let steps = api.steps(&header).await?;
+    let finalized = api.finalized(header).await?;
+    let bundle = ReceiptBundle { steps, finalized, receipt, proof };
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], bundle.to_bytes()))
+}
+
+impl Api {
+    /// The steps from genesis to the epoch of a header.
+    pub(super) async fn steps(&self, header: &Header) -> Answer<Vec<EpochStep>> {
+        self.0.feed.certify_steps().await?;
+        let steps = self.0.feed.records().steps(header.epoch)?;
+        steps.ok_or_else(|| Refused::not_kept("this node does not know all epochs since genesis"))
+    }
+
+    /// A header with the certificate that finalizes it.
+    pub(super) async fn finalized(&self, header: Header) -> Answer<FinalizedHeader> {
+        let height = header.height;
+        let finalized = self.0.feed.finalized(header).await?;
+        finalized.ok_or_else(|| Refused::not_kept(format!("no certificate of block {height} here")))
+    }
+}
+
+fn id_of(text: &str) -> Answer<TransactionId> {
+    let digest = digest_from_text(text).map_err(|error| Refused::bad_request(error.to_string()))?;
+    Ok(TransactionId(digest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opengpu_ledger::Invalid;
+    use opengpu_types::Digest;
+
+    const ID: TransactionId = TransactionId(Digest([1; 32]));
+
+    #[test]
+    fn a_refused_submission_names_the_ledger_s_reason() {
+        let why = refusal(Invalid::NoOpenDuty.into());
+        let answer = submission(ID, SubmissionStatus::Refused, Some(why));
+        assert_eq!(answer.code.as_deref(), Some("no-open-duty"));
+        assert_eq!(answer.reason, Some(Invalid::NoOpenDuty.to_string()));
+        assert_eq!(submission(ID, SubmissionStatus::Known, None).code, None);
+    }
+
+    #[test]
+    fn an_id_has_its_prefix_and_its_length() {
+        assert_eq!(id_of(&ID.to_string()).unwrap(), ID);
+        for wrong in ["", "0x01", "01"] {
+            assert_eq!(id_of(wrong).unwrap_err().code(), "bad-request");
+        }
+    }
+}

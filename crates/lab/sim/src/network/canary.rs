@@ -1,0 +1,82 @@
+//! Runs that must fail: each takes away one thing that the network needs, and the check that
+//! watches over it must notice.
+
+use super::{
+    Breach, LIMIT, PATIENCE, Production, Report,
+    liar::Lie,
+    plan::{Deceit, Plan},
+};
+use commonware_runtime::{
+    Clock as _,
+    deterministic::{Config as RuntimeConfig, Context, Runner},
+};
+use std::time::Duration;
+
+/// What is taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Canary {
+    /// Honesty of everybody: every validator runs twice, once in each of two networks.
+    SplitBrain,
+    /// A quorum: half of the validators never hear of the other half.
+    NoQuorum,
+    /// Reports: nobody holds the key of an account that could report a liar.
+    NobodyReports,
+}
+
+/// Runs a network that cannot go well.
+pub fn run_canary(canary: Canary) -> Result<Report, Breach> {
+    let deceits = match canary {
+        Canary::NobodyReports => {
+            vec![Deceit { who: 0, lie: Lie::TwoFinalizes, from_epoch: 0 }]
+        }
+        Canary::SplitBrain | Canary::NoQuorum => Vec::new(),
+    };
+    let plan = Plan {
+        seed: 0,
+        validators: 4,
+        accounts: 4,
+        epoch_blocks: 8,
+        deceits,
+        late: None,
+        acts: Vec::new(),
+        power_cut: None,
+    };
+    let mut production = Production::new(plan);
+    let config = RuntimeConfig::default().with_timeout(Some(LIMIT));
+    let (result, checkpoint) = Runner::new(config).start_and_recover(|context| async {
+        match canary {
+            Canary::SplitBrain => production.twice(context).await,
+            Canary::NoQuorum => production.halved(context).await,
+            Canary::NobodyReports => {
+                for member in &mut production.cast.members {
+                    member.keys.operator = None;
+                }
+                production.until_the_end(context, 0).await
+            }
+        }
+    });
+    result?;
+    Ok(production.report(checkpoint.auditor().state()))
+}
+
+impl Production {
+    /// Two networks of the same validators, of which one has clients.
+    async fn twice(&mut self, context: Context) -> Result<(), Breach> {
+        let mut with_clients = self.open(&context, "first", 0).await?;
+        let mut without = self.open(&context, "second", 0).await?;
+        for second in 0..PATIENCE {
+            self.load(&with_clients, 1, second).await;
+            context.sleep(Duration::from_secs(1)).await;
+            with_clients.compare(&mut self.shadow).await?;
+            without.compare(&mut self.shadow).await?;
+        }
+        Ok(())
+    }
+
+    /// A partition that never ends.
+    async fn halved(&mut self, context: Context) -> Result<(), Breach> {
+        let mut lab = self.open(&context, "lab", 0).await?;
+        self.weather.set(0, [lab.key(0), lab.key(1)].into());
+        self.finale(&context, &mut lab).await
+    }
+}

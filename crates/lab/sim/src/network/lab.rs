@@ -1,0 +1,281 @@
+//! Real nodes on simulated links and a simulated disk: they start, die and start again.
+
+use super::{
+    cast::{Cast, Member},
+    liar::{Liar, Mouth},
+    shadow::{Breach, Shadow},
+    weather::{Ear, Weather},
+};
+use commonware_consensus::{marshal::Identifier, types::Height as EngineHeight};
+use commonware_cryptography::ed25519::PublicKey;
+use commonware_p2p::{
+    Address as PeerAddress,
+    simulated::{self, Link, Network, Oracle},
+};
+use commonware_parallel::Sequential;
+use commonware_runtime::{Clock as _, Supervisor as _, deterministic::Context};
+use commonware_utils::{NZUsize, ordered::Map, probability};
+use opengpu_ledger::State as _;
+use opengpu_node::{
+    Config, History, Node, channels,
+    epochs::Timeouts,
+    max_message,
+    mempool::{Limits, Mempool},
+    start,
+};
+use opengpu_types::{Block, Entry, Genesis, Key};
+use std::{sync::Arc, time::Duration};
+
+/// A link of a healthy network.
+pub(crate) const GOOD: Link = Link {
+    latency: Duration::from_millis(10),
+    jitter: Duration::from_millis(3),
+    success_rate: probability!(1.0),
+};
+/// A link over half the world, on a bad day.
+pub(crate) const SLOW: Link = Link {
+    latency: Duration::from_millis(250),
+    jitter: Duration::from_millis(150),
+    success_rate: probability!(1.0),
+};
+
+/// A node of the lab.
+struct Place {
+    member: Member,
+    liar: Option<Arc<Liar>>,
+    running: Option<Node<Context, Sequential>>,
+    /// Height up to which its blocks were compared.
+    seen: u64,
+}
+
+/// A network of nodes.
+pub(crate) struct Lab {
+    context: Context,
+    /// First part of the names of its disks.
+    name: &'static str,
+    genesis: Arc<Genesis>,
+    oracle: Oracle<PublicKey, Context>,
+    weather: Weather,
+    places: Vec<Place>,
+    guests: Map<PublicKey, PeerAddress>,
+}
+
+impl Lab {
+    /// Links everyone with everyone; no node runs yet.
+    pub(crate) async fn new(
+        context: Context,
+        name: &'static str,
+        cast: &Cast,
+        genesis: Genesis,
+        weather: Weather,
+        liars: &[Option<Arc<Liar>>],
+    ) -> Self {
+        let (network, oracle) = Network::new(
+            context.child("network"),
+            simulated::Config {
+                max_size: max_message(),
+                max_peers_per_set: NZUsize!(32),
+                disconnect_on_block: true,
+                tracked_peer_sets: NZUsize!(4),
+            },
+        );
+        network.start();
+        // A validator that lost its seat goes on as a follower.
+        let guests = cast
+            .members
+            .iter()
+            .map(|member| (member.public_key(), PeerAddress::Symmetric(member.host().0)));
+        let guests = Map::from_iter_dedup(guests);
+        let places = cast.members.iter().zip(liars.iter().cloned());
+        let places = places.map(|(member, liar)| Place {
+            member: member.clone(),
+            liar,
+            running: None,
+            seen: 0,
+        });
+        let places = places.collect();
+        let lab =
+            Self { context, name, genesis: Arc::new(genesis), oracle, weather, places, guests };
+        for from in 0..lab.places.len() {
+            for to in 0..lab.places.len() {
+                lab.link(from, to, GOOD).await;
+            }
+        }
+        lab
+    }
+
+    fn place(&self, index: usize) -> &Place {
+        self.places.get(index).expect("plans name only nodes that exist")
+    }
+
+    pub(crate) fn key(&self, index: usize) -> PublicKey {
+        self.place(index).member.public_key()
+    }
+
+    pub(crate) fn is_running(&self, index: usize) -> bool {
+        self.place(index).running.is_some()
+    }
+
+    /// Nodes that run and do not lie.
+    pub(crate) fn honest(&self) -> Vec<usize> {
+        let honest = |place: &Place| place.running.is_some() && place.liar.is_none();
+        (0..self.places.len()).filter(|index| honest(self.place(*index))).collect()
+    }
+
+    /// Sets the link from one node to another.
+    pub(crate) async fn link(&self, from: usize, to: usize, link: Link) {
+        if from != to {
+            let (from, to) = (self.key(from), self.key(to));
+            // There is none yet, or it is replaced.
+            let _ = self.oracle.remove_link(from.clone(), to.clone()).await;
+            self.oracle.add_link(from, to, link).await.expect("the network runs");
+        }
+    }
+
+    /// Starts a node on its disk, which is named by its key.
+    pub(crate) async fn start(&mut self, index: usize) -> Result<(), Breach> {
+        if self.is_running(index) {
+            return Ok(());
+        }
+        let (me, liar) = (self.key(index), self.place(index).liar.clone());
+        let control = self.oracle.control(me.clone());
+        let mut opened = Vec::new();
+        for (channel, quota) in channels() {
+            let (sender, receiver) =
+                control.register(channel, quota).await.expect("the network runs");
+            // Votes are the first channel; a liar is honest on all others.
+            let liar = liar.clone().filter(|_| channel == 0);
+            let ear = Ear { inner: receiver, me: me.clone(), weather: self.weather.clone() };
+            opened.push((Mouth { inner: sender, liar }, ear));
+        }
+        let Ok(channels) = opened.try_into() else {
+            return Err(Breach::Stopped("a node has other channels".into()));
+        };
+        let config = Config {
+            genesis: self.genesis.clone(),
+            keys: self.place(index).member.keys.clone(),
+            manager: self.oracle.socket_manager(),
+            blocker: control,
+            strategy: Sequential,
+            mempool: Mempool::new(Limits::default()),
+            partition_prefix: format!("{}-{index}", self.name),
+            guests: self.guests.clone(),
+            timeouts: Timeouts::default(),
+            history: History::All,
+            cache_bytes: 1 << 20,
+            records: None,
+        };
+        let context = self.context.child("node").with_attribute("place", index);
+        let node = Box::pin(start(context, config, channels)).await;
+        let node = node.map_err(|error| Breach::Stopped(error.to_string()))?;
+        if let Some(place) = self.places.get_mut(index) {
+            place.running = Some(node);
+        }
+        Ok(())
+    }
+
+    /// Kills a node and everything below it; says whether it lived.
+    pub(crate) async fn kill(&mut self, index: usize) -> bool {
+        let running = self.places.get_mut(index).and_then(|place| place.running.take());
+        let Some(node) = running else { return false };
+        node.handle.abort();
+        let _ = node.handle.await;
+        // The runtime drops what was aborted in its next round.
+        self.context.sleep(Duration::from_millis(1)).await;
+        // A process keeps in memory whom it cut off.
+        let me = self.key(index);
+        for (from, to) in self.oracle.blocked().await.expect("the network runs") {
+            if from == me {
+                self.oracle.unblock(from, to).await.expect("it was blocked");
+            }
+        }
+        true
+    }
+
+    fn node(&self, index: usize) -> Option<&Node<Context, Sequential>> {
+        self.place(index).running.as_ref()
+    }
+
+    /// Height of a node's last final block; zero if it does not run.
+    pub(crate) async fn height(&self, index: usize) -> u64 {
+        let Some(node) = self.node(index) else { return 0 };
+        node.marshal.get_processed().await.map_or(0, |processed| processed.height().get())
+    }
+
+    async fn block(&self, index: usize, height: u64) -> Option<Block> {
+        let identifier = Identifier::Height(EngineHeight::new(height));
+        let block = self.node(index)?.marshal.get_block(identifier).await?;
+        Some(block.inner().wire().clone())
+    }
+
+    /// A value of a node's final state.
+    pub(crate) async fn entry(&self, index: usize, key: Key) -> Option<Entry> {
+        let databases = self.node(index)?.state.subscribe_databases().await;
+        let entry = databases.read().await.get(&key.digest()).await;
+        entry.expect("the simulated disk can be read")
+    }
+
+    /// Gives a node transactions, as a client would.
+    pub(crate) async fn submit(
+        &self,
+        index: usize,
+        transactions: Vec<opengpu_types::SignedTransaction>,
+    ) {
+        if let Some(node) = self.node(index) {
+            let mut runtime = self.context.child("client");
+            // A refusal is an answer: the account may have moved on.
+            let _ = node.intake.submit(&mut runtime, transactions).await;
+        }
+    }
+
+    /// Shows every new final block of the honest nodes to the shadow.
+    pub(crate) async fn compare(&mut self, shadow: &mut Shadow) -> Result<(), Breach> {
+        for index in self.honest() {
+            let height = self.height(index).await;
+            for next in self.place(index).seen.saturating_add(1)..=height {
+                let Some(block) = self.block(index, next).await else { break };
+                shadow.observe(&block)?;
+                if let Some(place) = self.places.get_mut(index) {
+                    place.seen = next;
+                }
+            }
+        }
+        for validator in shadow.convicted() {
+            let guilty = self.places.iter().any(|place| {
+                place.member.operator.address() == *validator
+                    && place.liar.as_ref().is_some_and(|liar| liar.told() > 0)
+            });
+            if !guilty {
+                return Err(Breach::HonestSlashed { validator: *validator });
+            }
+        }
+        let is_honest = |key: &PublicKey| {
+            let place = self.places.iter().find(|place| place.member.public_key() == *key);
+            place.is_some_and(|place| place.liar.is_none())
+        };
+        let blocked = self.oracle.blocked().await.expect("the network runs");
+        if blocked.iter().any(|(from, to)| is_honest(from) && is_honest(to)) {
+            return Err(Breach::HonestBlocked);
+        }
+        Ok(())
+    }
+
+    /// Compares a node's store with the shadow's state, entry by entry; `None` if the two are not
+    /// at the same height right now.
+    pub(crate) async fn holds(&self, index: usize, shadow: &Shadow) -> Option<bool> {
+        let databases = self.node(index)?.state.subscribe_databases().await;
+        // While this is held, no block is added.
+        let store = databases.read().await;
+        let chain = store.get(&Key::Chain.digest()).await.expect("the simulated disk can be read");
+        if shadow.state().get(&Key::Chain) != Ok(chain.as_ref()) {
+            return None;
+        }
+        for (key, entry) in shadow.state().iter() {
+            let stored = store.get(&key.digest()).await.expect("the simulated disk can be read");
+            if stored.as_ref() != Some(entry) {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+}

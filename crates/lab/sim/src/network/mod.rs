@@ -1,0 +1,337 @@
+//! Whole networks of real nodes: engine, ledger, storage and node logic are the product's; clock,
+//! links and disk are simulated.
+//!
+//! ```text
+//!  seed ─► Plan ─► acts of trouble ──────────────► all is well again ─► the end
+//!                  loss, partition, delay, kills,   every honest node   stores equal the shadow
+//!                  lies, load, power cut            must make progress
+//!                       └────────── after every second: agreement, invariants ──────────┘
+//! ```
+//!
+//! A run is judged by what final blocks say: every honest node has the same ones, executing them
+//! again in memory breaks no invariant at any height, nobody honest is slashed or cut off, and who
+//! voted twice is slashed. One seed is one run, to the last message.
+
+mod canary;
+mod cast;
+mod lab;
+mod liar;
+mod plan;
+mod shadow;
+mod weather;
+
+pub use canary::{Canary, run_canary};
+pub use shadow::Breach;
+
+use crate::dice::Dice;
+use cast::{CHAIN, Cast, transfer};
+use commonware_runtime::{
+    Clock as _, Supervisor as _,
+    deterministic::{
+        Config as RuntimeConfig, Context, FaultConfig, PartialWriteMode, ResizeConfig, Runner,
+        WriteConfig,
+    },
+};
+use commonware_utils::probability;
+use lab::{GOOD, Lab, SLOW};
+use liar::Liar;
+use opengpu_types::{Address, Amount, Digest, Entry, Key, Nonce};
+use plan::{Act, Plan};
+use shadow::Shadow;
+use std::{
+    collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
+use weather::Weather;
+
+/// Simulated seconds in which a healed network must get going.
+const PATIENCE: u64 = 240;
+/// A run that takes longer in simulated time is broken.
+const LIMIT: Duration = Duration::from_secs(3_600);
+
+/// Faults that hit something alive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Messages lost or kept from the other side of a partition.
+    pub messages: u64,
+    /// Nodes killed while they ran.
+    pub kills: u64,
+    /// Second votes that left a liar.
+    pub lies: u64,
+}
+
+impl Faults {
+    /// All of them.
+    pub const fn total(&self) -> u64 {
+        self.messages.saturating_add(self.kills).saturating_add(self.lies)
+    }
+}
+
+/// How a run went that went well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// What was done to it.
+    pub faults: Faults,
+    /// Final blocks.
+    pub height: u64,
+    /// Transactions in them.
+    pub transactions: u64,
+    /// Validators slashed for conflicting votes.
+    pub convicted: usize,
+    /// The last block.
+    pub tip: Option<Digest>,
+    /// Everything that any task, message and disk did, in order.
+    pub audit: String,
+}
+
+/// Runs the network of a seed.
+pub fn run(seed: u64) -> Result<Report, Breach> {
+    // A node that panics ends its process; here it must not take the simulator with it.
+    catch_unwind(AssertUnwindSafe(|| stage(Plan::draw(seed)))).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).into()));
+        Err(Breach::Stopped(text.unwrap_or_else(|| "a panic".into())))
+    })
+}
+
+/// What goes on across a power cut.
+struct Production {
+    plan: Plan,
+    cast: Cast,
+    liars: Vec<Option<Arc<Liar>>>,
+    weather: Weather,
+    shadow: Shadow,
+    kills: u64,
+}
+
+fn stage(plan: Plan) -> Result<Report, Breach> {
+    let mut config = RuntimeConfig::default().with_seed(plan.seed).with_timeout(Some(LIMIT));
+    if plan.power_cut.is_some() {
+        config = config.with_storage_fault_config(torn_writes());
+    }
+    let power_cut = plan.power_cut;
+    let mut production = Production::new(plan);
+    let mut runner = Runner::new(config);
+    if let Some(cut) = power_cut {
+        let (result, checkpoint) =
+            runner.start_and_recover(|context| production.until_the_cut(context, cut));
+        result?;
+        runner = Runner::from(checkpoint);
+    }
+    let first = power_cut.unwrap_or(0);
+    let (result, checkpoint) =
+        runner.start_and_recover(|context| production.until_the_end(context, first));
+    result?;
+    Ok(production.report(checkpoint.auditor().state()))
+}
+
+/// At a power cut, any part of what was written and not yet made durable may survive.
+fn torn_writes() -> FaultConfig {
+    FaultConfig::default()
+        .write(WriteConfig {
+            failure_rate: probability!(0.0),
+            retention_rate: probability!(0.5),
+            mode: PartialWriteMode::Subset,
+        })
+        .resize(ResizeConfig { failure_rate: probability!(0.0), partial_rate: probability!(0.0) })
+}
+
+impl Production {
+    fn new(plan: Plan) -> Self {
+        let cast = Cast::new(plan.validators, plan.accounts);
+        let mut liars: Vec<_> = cast.members.iter().map(|_| None).collect();
+        for deceit in &plan.deceits {
+            if let (Some(place), Some(member)) =
+                (liars.get_mut(deceit.who), cast.members.get(deceit.who))
+            {
+                let key = member.keys.consensus.clone();
+                *place = Some(Arc::new(Liar::new(CHAIN, key, deceit.lie, deceit.from_epoch)));
+            }
+        }
+        let shadow = Shadow::new(cast.genesis(plan.epoch_blocks));
+        let weather = Weather::new(Dice::new(!plan.seed));
+        Self { plan, cast, liars, weather, shadow, kills: 0 }
+    }
+
+    async fn until_the_cut(&mut self, context: Context, cut: usize) -> Result<(), Breach> {
+        let mut lab = self.open(&context, "lab", 0).await?;
+        self.play(&context, &mut lab, 0, cut).await?;
+        // Whoever runs now dies in the middle of what it writes.
+        let running = (0..self.liars.len()).filter(|index| lab.is_running(*index));
+        self.kills = self.kills.saturating_add(u64::try_from(running.count()).unwrap_or(0));
+        Ok(())
+    }
+
+    async fn until_the_end(&mut self, context: Context, first: usize) -> Result<(), Breach> {
+        let mut lab = self.open(&context, "lab", first).await?;
+        self.play(&context, &mut lab, first, usize::MAX).await?;
+        self.finale(&context, &mut lab).await
+    }
+
+    /// Starts everyone who has begun by act `from`.
+    async fn open(
+        &self,
+        context: &Context,
+        name: &'static str,
+        from: usize,
+    ) -> Result<Lab, Breach> {
+        let genesis = self.cast.genesis(self.plan.epoch_blocks);
+        let weather = self.weather.clone();
+        weather.set(0, BTreeSet::new());
+        let mut lab =
+            Lab::new(context.child(name), name, &self.cast, genesis, weather, &self.liars).await;
+        for index in 0..self.cast.members.len() {
+            if self.has_begun(index, from) {
+                lab.start(index).await?;
+            }
+        }
+        Ok(lab)
+    }
+
+    fn has_begun(&self, index: usize, act: usize) -> bool {
+        self.plan.late.is_none_or(|(late, begins)| late != index || act >= begins)
+    }
+
+    async fn play(
+        &mut self,
+        context: &Context,
+        lab: &mut Lab,
+        from: usize,
+        to: usize,
+    ) -> Result<(), Breach> {
+        let acts = self.plan.acts.clone();
+        for (number, act) in acts.iter().enumerate().skip(from).take(to.saturating_sub(from)) {
+            self.act(context, lab, act).await?;
+            for index in 0..self.cast.members.len() {
+                if self.has_begun(index, number.saturating_add(1)) {
+                    lab.start(index).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn act(&mut self, context: &Context, lab: &mut Lab, act: &Act) -> Result<(), Breach> {
+        self.weather.set(act.loss, act.side.iter().map(|index| lab.key(*index)).collect());
+        self.slow_down(lab, &act.slow, true).await;
+        for second in 0..act.seconds {
+            self.load(lab, act.transfers, second).await;
+            context.sleep(Duration::from_secs(1)).await;
+            // One after the other, so that they die in different states.
+            if let Some(index) = act.killed.get(usize::try_from(second).unwrap_or(usize::MAX)) {
+                self.kills = self.kills.saturating_add(u64::from(lab.kill(*index).await));
+            }
+            lab.compare(&mut self.shadow).await?;
+        }
+        self.weather.set(0, BTreeSet::new());
+        self.slow_down(lab, &act.slow, false).await;
+        Ok(())
+    }
+
+    async fn slow_down(&self, lab: &Lab, nodes: &[usize], slow: bool) {
+        let link = if slow { SLOW } else { GOOD };
+        for node in nodes {
+            for other in 0..self.cast.members.len() {
+                lab.link(*node, other, link.clone()).await;
+                lab.link(other, *node, link.clone()).await;
+            }
+        }
+    }
+
+    /// Every account pays somebody, through a node that changes every second.
+    async fn load(&self, lab: &Lab, transfers: u64, second: u64) {
+        let running: Vec<_> =
+            (0..self.cast.members.len()).filter(|index| lab.is_running(*index)).collect();
+        for (place, account) in self.cast.accounts.iter().enumerate() {
+            let turn = place.wrapping_add(usize::try_from(second).unwrap_or(0));
+            let Some(node) = turn.checked_rem(running.len()).and_then(|it| running.get(it)) else {
+                return;
+            };
+            let Some(Entry::Account(state)) =
+                lab.entry(*node, Key::Account(account.address())).await
+            else {
+                continue;
+            };
+            let to = Address::new([u8::try_from(place).unwrap_or(0); 20]);
+            let payments = (0..transfers).map(|step| {
+                let nonce = Nonce(state.nonce.0.saturating_add(step));
+                transfer(account, nonce, to, Amount(1_000_000))
+            });
+            lab.submit(*node, payments.collect()).await;
+        }
+    }
+
+    /// All is well again: everyone must get on, liars must be slashed, stores must be right.
+    async fn finale(&mut self, context: &Context, lab: &mut Lab) -> Result<(), Breach> {
+        for index in 0..self.cast.members.len() {
+            lab.start(index).await?;
+        }
+        let wanted = self.shadow.height().saturating_add(self.plan.epoch_blocks).saturating_add(4);
+        for second in 0..PATIENCE {
+            context.sleep(Duration::from_secs(1)).await;
+            lab.compare(&mut self.shadow).await?;
+            let standing = self.standing(lab, wanted).await;
+            let fault = standing.or_else(|| self.unpunished());
+            match fault {
+                None => return self.compare_stores(context, lab).await,
+                Some(breach) if second.saturating_add(1) == PATIENCE => return Err(breach),
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// An honest node that has not reached `wanted`.
+    async fn standing(&self, lab: &Lab, wanted: u64) -> Option<Breach> {
+        for node in lab.honest() {
+            let height = lab.height(node).await;
+            if height < wanted {
+                return Some(Breach::Stalled { node, height, wanted });
+            }
+        }
+        None
+    }
+
+    /// A liar that lied and was not slashed.
+    fn unpunished(&self) -> Option<Breach> {
+        let told = self.liars.iter().zip(&self.cast.members).filter_map(|(liar, member)| {
+            liar.as_ref().filter(|liar| liar.told() > 0).map(|_| member.operator.address())
+        });
+        let mut free = told.filter(|validator| !self.shadow.convicted().contains(validator));
+        free.next().map(|validator| Breach::LiarUnpunished { validator })
+    }
+
+    async fn compare_stores(&mut self, context: &Context, lab: &mut Lab) -> Result<(), Breach> {
+        for node in lab.honest() {
+            for _ in 0..PATIENCE {
+                lab.compare(&mut self.shadow).await?;
+                match lab.holds(node, &self.shadow).await {
+                    Some(true) => break,
+                    Some(false) => {
+                        return Err(Breach::State { node, height: self.shadow.height() });
+                    }
+                    None => context.sleep(Duration::from_millis(100)).await,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn report(&self, audit: String) -> Report {
+        let lies = self.liars.iter().flatten().map(|liar| liar.told());
+        Report {
+            faults: Faults {
+                messages: self.weather.dropped(),
+                kills: self.kills,
+                lies: lies.fold(0, u64::saturating_add),
+            },
+            height: self.shadow.height(),
+            transactions: self.shadow.transactions(),
+            convicted: self.shadow.convicted().len(),
+            tip: self.shadow.tip().copied(),
+            audit,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What happens in a run, drawn from its seed before it begins.
+
+use super::liar::Lie;
+use crate::dice::Dice;
+
+/// A validator that lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Deceit {
+    pub(crate) who: usize,
+    pub(crate) lie: Lie,
+    pub(crate) from_epoch: u64,
+}
+
+/// Some seconds of trouble.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Act {
+    pub(crate) seconds: u64,
+    /// Messages lost of a thousand.
+    pub(crate) loss: u64,
+    /// One side of a partition; empty for none.
+    pub(crate) side: Vec<usize>,
+    /// Nodes whose links are slow.
+    pub(crate) slow: Vec<usize>,
+    /// Nodes killed during the act and started again at its end.
+    pub(crate) killed: Vec<usize>,
+    /// Transfers of each account.
+    pub(crate) transfers: u64,
+}
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) validators: u8,
+    pub(crate) accounts: u8,
+    pub(crate) epoch_blocks: u64,
+    pub(crate) deceits: Vec<Deceit>,
+    /// A validator that begins only after this many acts.
+    pub(crate) late: Option<(usize, usize)>,
+    pub(crate) acts: Vec<Act>,
+    /// After this many acts the power fails everywhere, in the middle of writes.
+    pub(crate) power_cut: Option<usize>,
+}
+
+impl Plan {
+    /// The run of a seed.
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let validators = small(4, dice.below(4));
+        let count = usize::from(validators);
+        let faulty = count.saturating_sub(1) / 3;
+        let lies = [Lie::TwoNotarizes, Lie::TwoFinalizes, Lie::NullifyAndFinalize];
+        let mut deceits = Vec::new();
+        if !dice.one_in(3) {
+            for who in some(&mut dice, count, faulty) {
+                let lie = *dice.pick(&lies).unwrap_or(&Lie::TwoNotarizes);
+                deceits.push(Deceit { who, lie, from_epoch: dice.below(3) });
+            }
+        }
+        let length = 6usize.saturating_add(index(dice.below(3)));
+        let acts: Vec<_> = (0..length).map(|_| act(&mut dice, count)).collect();
+        let late = dice.one_in(3).then(|| (index(dice.below(count as u64)), length / 2));
+        let power_cut =
+            dice.one_in(2).then(|| 1usize.saturating_add(index(dice.below(length as u64))));
+        let epoch_blocks = dice.below(8).saturating_add(6);
+        Self { seed, validators, accounts: 8, epoch_blocks, deceits, late, acts, power_cut }
+    }
+}
+
+fn act(dice: &mut Dice, count: usize) -> Act {
+    let loss = if dice.one_in(2) { dice.below(250) } else { 0 };
+    let most = count as u64;
+    let side = if dice.one_in(3) { pick(dice, count, most) } else { Vec::new() };
+    let slow = if dice.one_in(3) { pick(dice, count, most) } else { Vec::new() };
+    // Mostly so few that the others go on, sometimes so many that nothing does.
+    let bearable = (most.saturating_sub(1) / 3).saturating_add(1);
+    let killed = match dice.below(8) {
+        0..4 => pick(dice, count, bearable),
+        4 => pick(dice, count, most),
+        _ => Vec::new(),
+    };
+    let seconds = dice.below(5).saturating_add(2);
+    Act { seconds, loss, side, slow, killed, transfers: dice.below(4).saturating_add(1) }
+}
+
+/// At least one, and fewer than `bound` if that is more than one, of `count`.
+fn pick(dice: &mut Dice, count: usize, bound: u64) -> Vec<usize> {
+    let size = dice.below(bound.saturating_sub(1)).saturating_add(1);
+    some(dice, count, index(size))
+}
+
+/// `size` different ones of `count`.
+fn some(dice: &mut Dice, count: usize, size: usize) -> Vec<usize> {
+    let mut all: Vec<_> = (0..count).collect();
+    let mut chosen = Vec::with_capacity(size);
+    while chosen.len() < size && !all.is_empty() {
+        chosen.push(all.swap_remove(index(dice.below(all.len() as u64))));
+    }
+    chosen
+}
+
+fn index(word: u64) -> usize {
+    usize::try_from(word).unwrap_or(0)
+}
+
+fn small(base: u8, more: u64) -> u8 {
+    base.saturating_add(u8::try_from(more).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fifty_seeds_meet_every_kind_of_trouble_and_never_a_lying_third() {
+        let plans: Vec<_> = (0..50).map(Plan::draw).collect();
+        for plan in &plans {
+            assert!(plan.deceits.len() * 3 < usize::from(plan.validators));
+            assert_eq!(*plan, Plan::draw(plan.seed));
+        }
+        for lie in [Lie::TwoNotarizes, Lie::TwoFinalizes, Lie::NullifyAndFinalize] {
+            assert!(plans.iter().flat_map(|plan| &plan.deceits).any(|it| it.lie == lie));
+        }
+        let acts = || plans.iter().flat_map(|plan| &plan.acts);
+        assert!(acts().any(|act| act.loss > 0));
+        assert!(acts().any(|act| !act.side.is_empty()));
+        assert!(acts().any(|act| !act.slow.is_empty()));
+        assert!(acts().any(|act| !act.killed.is_empty()));
+        assert!(plans.iter().any(|plan| plan.late.is_some()));
+        assert!(plans.iter().any(|plan| plan.power_cut.is_some()));
+    }
+}

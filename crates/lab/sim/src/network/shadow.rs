@@ -1,0 +1,281 @@
+//! The shadow: the same chain executed once more, in memory, with every invariant at every height.
+//!
+//! Each node's final blocks are compared with the first one seen at that height; a new height is
+//! executed here by the ledger alone, without the engine, and must give what its header says.
+
+use opengpu_ledger::{
+    BlockContext, Execution, Memory,
+    invariant::{self, check_all},
+};
+use opengpu_types::{Address, Block, Digest, Event, Genesis, Height, SlashReason};
+use std::collections::BTreeSet;
+
+/// What must not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum Breach {
+    /// Two nodes hold different final blocks.
+    #[error("fork at height {height}")]
+    Fork {
+        /// Where.
+        height: u64,
+    },
+    /// A final block does not follow the one before.
+    #[error("block {height} does not follow block {}", height.saturating_sub(1))]
+    Order {
+        /// Where.
+        height: u64,
+    },
+    /// A final block cannot be executed.
+    #[error("block {height} cannot be executed: {reason}")]
+    Execution {
+        /// Where.
+        height: u64,
+        /// Why.
+        reason: String,
+    },
+    /// A final header says something else than execution.
+    #[error("the header of block {height} does not say what it does")]
+    Header {
+        /// Where.
+        height: u64,
+    },
+    /// An invariant of the ledger does not hold.
+    #[error("block {height}: {breach}")]
+    Invariant {
+        /// Where.
+        height: u64,
+        /// Which.
+        breach: invariant::Breach,
+    },
+    /// A node's store holds something else than the blocks lead to.
+    #[error("node {node} holds another state at height {height}")]
+    State {
+        /// Whose.
+        node: usize,
+        /// Where.
+        height: u64,
+    },
+    /// Somebody honest was punished for conflicting votes.
+    #[error("{validator} was slashed for conflicting votes and is honest")]
+    HonestSlashed {
+        /// Who.
+        validator: Address,
+    },
+    /// A node cut off a peer that is honest.
+    #[error("an honest node cut off an honest node")]
+    HonestBlocked,
+    /// A liar got away.
+    #[error("{validator} voted twice and was not slashed")]
+    LiarUnpunished {
+        /// Who.
+        validator: Address,
+    },
+    /// Nothing goes on although nothing is wrong any more.
+    #[error("node {node} stands at height {height}, {wanted} was wanted")]
+    Stalled {
+        /// Who.
+        node: usize,
+        /// Where it stands.
+        height: u64,
+        /// Where it should be.
+        wanted: u64,
+    },
+    /// A node stopped by itself.
+    #[error("a node stopped: {0}")]
+    Stopped(String),
+    /// The same seed gave another run.
+    #[error("the seed gave two different runs")]
+    NotDeterministic,
+}
+
+/// The chain as the blocks alone tell it.
+#[derive(Debug)]
+pub(crate) struct Shadow {
+    genesis: Genesis,
+    state: Memory,
+    digests: Vec<Digest>,
+    transactions: u64,
+    convicted: BTreeSet<Address>,
+}
+
+impl Shadow {
+    pub(crate) fn new(genesis: Genesis) -> Self {
+        Self {
+            genesis,
+            state: Memory::default(),
+            digests: Vec::new(),
+            transactions: 0,
+            convicted: BTreeSet::new(),
+        }
+    }
+
+    /// Height of the last block.
+    pub(crate) fn height(&self) -> u64 {
+        u64::try_from(self.digests.len()).unwrap_or(u64::MAX)
+    }
+
+    /// The state after it.
+    pub(crate) const fn state(&self) -> &Memory {
+        &self.state
+    }
+
+    /// Transactions in all blocks.
+    pub(crate) const fn transactions(&self) -> u64 {
+        self.transactions
+    }
+
+    /// Validators slashed for conflicting votes.
+    pub(crate) const fn convicted(&self) -> &BTreeSet<Address> {
+        &self.convicted
+    }
+
+    /// The last block's digest.
+    pub(crate) fn tip(&self) -> Option<&Digest> {
+        self.digests.last()
+    }
+
+    /// A final block of some node, at any height up to the next one.
+    pub(crate) fn observe(&mut self, block: &Block) -> Result<(), Breach> {
+        let (height, digest) = (block.header.height.0, block.header.digest());
+        let place = usize::try_from(height.saturating_sub(1)).unwrap_or(usize::MAX);
+        match self.digests.get(place) {
+            Some(known) if *known == digest => Ok(()),
+            Some(_) => Err(Breach::Fork { height }),
+            None => self.execute(block, digest),
+        }
+    }
+
+    fn execute(&mut self, block: &Block, digest: Digest) -> Result<(), Breach> {
+        let header = &block.header;
+        let height = header.height.0;
+        let follows = self.digests.last().is_none_or(|parent| *parent == header.parent);
+        if header.height != Height(self.height()).next() || !follows {
+            return Err(Breach::Order { height });
+        }
+        let reason = |reason: String| Breach::Execution { height, reason };
+        let context = BlockContext {
+            chain: header.chain,
+            height: header.height,
+            view: header.view,
+            parent_view: header.parent_view,
+            leader: header.leader,
+            time: header.time,
+            beacon: header.beacon,
+        };
+        let mut execution = Execution::new(&self.state, context);
+        execution.begin(&self.genesis).map_err(|error| reason(error.to_string()))?;
+        for signed in &block.transactions {
+            execution.apply(signed).map_err(|rejection| reason(rejection.to_string()))?;
+        }
+        let executed = execution.finish().map_err(|(_, halt)| reason(halt.to_string()))?;
+        if executed.receipts_root() != header.receipts || executed.next_seats != header.next_seats {
+            return Err(Breach::Header { height });
+        }
+        let mut after = self.state.clone();
+        after.commit(executed.changes.clone());
+        check_all(&self.state, &executed, &after)
+            .map_err(|breach| Breach::Invariant { height, breach })?;
+        for event in executed.receipts.iter().flat_map(|receipt| receipt.events.iter()) {
+            if let Event::Slashed { validator, reason: SlashReason::ConflictingVotes, .. } = event {
+                self.convicted.insert(*validator);
+            }
+        }
+        self.state = after;
+        self.digests.push(digest);
+        let count = u64::try_from(block.transactions.len()).unwrap_or(u64::MAX);
+        self.transactions = self.transactions.saturating_add(count);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::cast::Cast;
+    use opengpu_ledger::State as _;
+    use opengpu_types::{Amount, Entry, Key};
+
+    #[test]
+    fn a_token_from_nowhere_is_a_breach() {
+        let cast = Cast::new(4, 1);
+        let mut shadow = Shadow::new(cast.genesis(8));
+        let account = Key::Account(cast.accounts[0].address());
+        let before = Memory::default();
+        let executed = {
+            let block = first_block(&shadow);
+            shadow.observe(&block).unwrap();
+            opengpu_ledger::Executed {
+                changes: std::collections::BTreeMap::new(),
+                receipts: Vec::new(),
+                next_seats: Digest::from([0; 32]),
+                weight: opengpu_types::Weight(0),
+            }
+        };
+        let Ok(Some(Entry::Account(rich))) = shadow.state.get(&account) else {
+            panic!("no account")
+        };
+        let mut rich = *rich;
+        rich.balance = rich.balance.plus(Amount(1)).unwrap();
+        shadow.state.commit([(account, Some(Entry::Account(rich)))]);
+        assert!(check_all(&before, &executed, &shadow.state).is_err());
+    }
+
+    /// The first block of the network, as its first leader would make it.
+    fn first_block(shadow: &Shadow) -> Block {
+        use opengpu_types::{BeaconSignature, Epoch, Header, List, Millis, StateCommitment, View};
+        let genesis = &shadow.genesis;
+        let seats = opengpu_ledger::genesis_seats(genesis).unwrap();
+        let leader = opengpu_ledger::leader(&seats[0], View(1)).unwrap();
+        let zero = Digest::from([0; 32]);
+        let mut header = Header {
+            chain: genesis.chain,
+            rules: genesis.rules,
+            upgrade: None,
+            height: Height(1),
+            epoch: Epoch(0),
+            view: View(1),
+            parent_view: View(0),
+            leader: seats[0].seats[leader].consensus,
+            parent: zero,
+            time: Millis(1),
+            beacon: BeaconSignature([0; 48]),
+            state: StateCommitment { root: zero, log_root: zero, log_start: 0, log_end: 1 },
+            transactions: zero,
+            receipts: zero,
+            next_seats: zero,
+        };
+        let context = BlockContext {
+            chain: header.chain,
+            height: header.height,
+            view: header.view,
+            parent_view: header.parent_view,
+            leader: header.leader,
+            time: header.time,
+            beacon: header.beacon,
+        };
+        let mut execution = Execution::new(&shadow.state, context);
+        execution.begin(genesis).unwrap();
+        let executed = execution.finish().unwrap();
+        header.receipts = executed.receipts_root();
+        header.next_seats = executed.next_seats;
+        Block { header, transactions: List::empty() }
+    }
+
+    #[test]
+    fn another_block_at_a_known_height_is_a_fork() {
+        let mut shadow = Shadow::new(Cast::new(4, 1).genesis(8));
+        let mut block = first_block(&shadow);
+        shadow.observe(&block).unwrap();
+        shadow.observe(&block).unwrap();
+        block.header.time.0 += 1;
+        assert!(matches!(shadow.observe(&block), Err(Breach::Fork { height: 1 })));
+    }
+
+    #[test]
+    fn a_header_that_lies_about_its_receipts_is_found() {
+        let mut shadow = Shadow::new(Cast::new(4, 1).genesis(8));
+        let mut block = first_block(&shadow);
+        block.header.receipts = Digest::from([1; 32]);
+        assert!(matches!(shadow.observe(&block), Err(Breach::Header { height: 1 })));
+    }
+}
