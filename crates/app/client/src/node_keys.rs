@@ -2,7 +2,7 @@
 //!
 //! They are not encrypted, because a node must come back after a power cut without a person; the
 //! file is readable for its owner alone. They hold no tokens: the account that operates a validator
-//! has its own key, which the node never sees.
+//! has its own key, in the wallet; a node holds it only while it runs with `--operator`.
 
 use crate::{
     api::form,

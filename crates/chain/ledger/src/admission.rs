@@ -14,8 +14,8 @@ use crate::{
 };
 use commonware_codec::EncodeSize as _;
 use opengpu_types::{
-    Account, Address, Amount, DutyKind, Nonce, Operation, SignedTransaction, SpendingLimit,
-    Transaction, Weight,
+    Account, Address, Amount, DutyKind, Operation, SignedTransaction, SpendingLimit, Transaction,
+    Weight,
 };
 
 /// Transactions of one lane are executed in the order of their nonces.
@@ -89,7 +89,10 @@ pub(crate) fn check<S: State>(
         (None, Some(account)) => account.nonce,
         (None, None) => bank::expected_opening(context, transaction.valid_until),
     };
-    check_nonce(transaction.nonce, expected)?;
+    let got = transaction.nonce;
+    if got < expected {
+        return Err(Invalid::NonceUsed { got, expected }.into());
+    }
 
     let weight = weight_of(signed);
     let parameters = state.must_view::<Params>(())?;
@@ -110,6 +113,13 @@ pub(crate) fn check<S: State>(
         check_limit(transaction, payer, fee, limit.as_ref())?;
         fee
     };
+    // Last, so that whoever is told to wait for a turn can pay when it comes. A lane that does not
+    // exist has no turn to wait for.
+    if got > expected {
+        let waits = limit.is_some() || account.is_some();
+        let ahead = Invalid::NonceAhead { got, expected };
+        return Err(if waits { ahead } else { Invalid::NoAccount }.into());
+    }
     Ok(Admitted { lane, payer, weight, fee, account, limit })
 }
 
@@ -148,14 +158,6 @@ fn limit<S: State>(
         return Err(Invalid::LimitExpired { until: limit.until }.into());
     }
     Ok(limit)
-}
-
-fn check_nonce(got: Nonce, expected: Nonce) -> Result<(), Invalid> {
-    match got.cmp(&expected) {
-        std::cmp::Ordering::Less => Err(Invalid::NonceUsed { got, expected }),
-        std::cmp::Ordering::Equal => Ok(()),
-        std::cmp::Ordering::Greater => Err(Invalid::NonceAhead { got, expected }),
-    }
 }
 
 /// A fee-free transaction is exactly one discharge of one open duty, by the account's own key.

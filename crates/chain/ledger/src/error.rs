@@ -157,9 +157,22 @@ impl Invalid {
         }
     }
 
-    /// Whether the same transaction may become valid later without a change.
-    pub const fn may_pass(&self) -> bool {
+    /// Whether the transaction only has to wait: for its turn, or for room in a block.
+    pub const fn waits(&self) -> bool {
         matches!(self, Self::NonceAhead { .. } | Self::BlockFull { .. } | Self::FreeSpaceFull)
+    }
+
+    /// Whether no state can make the same transaction valid again. Everything else depends on the
+    /// state it was tried on: on an unfinished block, another one may win.
+    pub const fn is_final(&self) -> bool {
+        matches!(
+            self,
+            Self::Empty
+                | Self::TooLarge { .. }
+                | Self::BadKey
+                | Self::SponsorMismatch
+                | Self::Expired { .. }
+        )
     }
 }
 

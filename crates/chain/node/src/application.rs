@@ -20,7 +20,7 @@ use crate::{
     epochs::Opening,
     executor::{ExecuteError, Output, Purpose, execute},
     history::Records,
-    mempool::{Candidate, Mempool, Refusal},
+    mempool::{Candidate, Mempool},
     signatures::Signatures,
     store::{self, Batch, Databases, Readers, Sealed, SyncTarget},
     timing,
@@ -134,18 +134,19 @@ impl<T: Strategy> Application<T> {
         }
     }
 
-    /// Removes what the ledger refused for good. A nonce that an unfinished block used is not for
-    /// good: that block may still lose.
-    fn discard(&self, candidates: &[Candidate], left_out: &BTreeMap<usize, Invalid>) {
-        let refused = left_out.iter().filter(|(_, invalid)| {
-            !invalid.may_pass() && !matches!(invalid, Invalid::NonceUsed { .. })
-        });
-        let refused = refused.filter_map(|(index, invalid)| {
+    /// Tells the mempool what the ledger did not take.
+    fn discard(
+        &self,
+        height: Height,
+        candidates: &[Candidate],
+        left_out: &BTreeMap<usize, Invalid>,
+    ) {
+        let refused = left_out.iter().filter_map(|(index, invalid)| {
             let candidate = candidates.get(*index)?;
-            tracing::debug!(id = %candidate.id, reason = invalid.name(), "transaction refused");
-            Some((&candidate.witness, Refusal::from(invalid)))
+            tracing::debug!(id = %candidate.id, reason = invalid.name(), "transaction left out");
+            Some((&candidate.witness, invalid))
         });
-        self.mempool.refuse(refused);
+        self.mempool.left_out(height, refused);
     }
 
     /// Whether a header says about its block what executing it has shown.
@@ -253,7 +254,7 @@ where
             }
             Err(error) => stop(&error),
         };
-        self.discard(&candidates, &output.left_out);
+        self.discard(height, &candidates, &output.left_out);
         let included = candidates
             .iter()
             .enumerate()

@@ -145,3 +145,17 @@ impl Provider for Committees {
         self.schemes.read().get(&epoch).cloned().map(Scoped::scheme)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_engine_gets_all_voters_of_an_epoch_and_not_only_a_verifier() {
+        let (committees, epoch) = (Committees::default(), EngineEpoch::new(3));
+        let voters = Set::from_iter_dedup([PrivateKey::from_seed(1).public_key()]);
+        committees.insert(epoch, Scheme::verifier(b"voters", voters));
+        assert!(committees.scheme(epoch).is_some());
+        assert!(committees.scheme(epoch.next()).is_none());
+    }
+}

@@ -73,13 +73,16 @@ impl Feed {
         let Some(mut applied) = self.0.records.follow() else { return };
         let databases = state.subscribe_databases().await;
         let _ = self.0.databases.set(databases);
+        let mut next = context.current();
         loop {
             tokio::select! {
                 block = applied.recv() => match block {
                     Some(block) => self.pass_on(&block).await,
                     None => return,
                 },
-                () = context.sleep(PACE) => {
+                // A moment and not a span: on a busy chain a span would begin anew for ever.
+                () = context.sleep_until(next) => {
+                    next = context.current().checked_add(PACE).unwrap_or(next);
                     let connected = network::connected(&context.encode());
                     self.0.connected.store(connected, Ordering::Relaxed);
                     self.0.metrics.gauged(self.0.mempool.len(), connected);

@@ -139,8 +139,9 @@ impl Records {
     pub fn executed(&self, header: &Header, receipts: Vec<Receipt>) {
         let mut executed = self.0.executed.lock();
         executed.insert((header.height, header.digest()), receipts);
+        // The lowest height is the next to become final: what is furthest from that goes first.
         while executed.len() > MAX_EXECUTED {
-            executed.pop_first();
+            executed.pop_last();
         }
     }
 

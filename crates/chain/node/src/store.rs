@@ -26,11 +26,10 @@ use commonware_storage::{
     translator::EightCap,
 };
 use commonware_utils::{NZU64, NZUsize, range::NonEmptyRange};
+use opengpu_light::CHUNK;
 use opengpu_types::{Digest, Entry, StateCommitment};
 use std::num::{NonZeroU64, NonZeroUsize};
 
-/// Bytes of activity bits under one leaf of the tree of current values.
-const CHUNK: usize = 32;
 /// Operations, and nodes of their tree, in one file.
 const SECTION: NonZeroU64 = NZU64!(65_536);
 const WRITE_BUFFER: NonZeroUsize = NZUsize!(256 * 1024);

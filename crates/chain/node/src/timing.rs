@@ -10,10 +10,9 @@
 //!
 //! No clock is read here: the present is an argument.
 
+use opengpu_ledger::MAX_TIME_STEP as MAX_STEP;
 use opengpu_types::Millis;
 
-/// A block is at most this much later than its parent.
-pub const MAX_STEP: Millis = Millis(10_000);
 /// A block is at most this much ahead of an honest voter's clock.
 pub const MAX_AHEAD: Millis = Millis(500);
 /// With nothing to do, a block follows its parent after this long.

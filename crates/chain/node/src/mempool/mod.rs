@@ -14,6 +14,7 @@ pub use standing::{Refusal, Standing};
 
 use crate::block::Block;
 use commonware_utils::sync::Mutex;
+use opengpu_ledger::Invalid;
 use opengpu_types::{Digest, Height, Nonce, TransactionId};
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -48,11 +49,20 @@ impl Mempool {
         self.pool.lock().offered(height, witnesses);
     }
 
-    /// The ledger refused transactions for good.
-    pub fn refuse<'a>(&self, refused: impl IntoIterator<Item = (&'a Digest, Refusal)>) {
+    /// A proposal for `height` left transactions out: some for good, others because of a state
+    /// that is not final.
+    pub fn left_out<'a>(
+        &self,
+        height: Height,
+        refused: impl IntoIterator<Item = (&'a Digest, &'a Invalid)>,
+    ) {
         let mut pool = self.pool.lock();
-        for (witness, refusal) in refused {
-            pool.refuse(witness, refusal);
+        for (witness, invalid) in refused {
+            if invalid.is_final() {
+                pool.refuse(witness, Refusal::from(invalid));
+            } else if !invalid.waits() {
+                pool.doubt(height, witness, Refusal::from(invalid));
+            }
         }
     }
 

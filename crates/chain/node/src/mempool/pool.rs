@@ -25,6 +25,9 @@ use std::{
     sync::Arc,
 };
 
+/// A transaction that so many proposals could not take is refused: their parents did not all lose.
+const MAX_DOUBTS: u32 = 4;
+
 /// What the pool holds at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -139,6 +142,8 @@ struct Waiting {
     arrival: u64,
     /// Height of the newest proposal that holds it.
     offered: Option<Height>,
+    /// Proposals whose state refused it.
+    doubts: u32,
 }
 
 #[derive(Debug, Default)]
@@ -301,7 +306,9 @@ impl Pool {
         self.expiries.insert((valid_until, candidate.witness));
         let queue = self.queues.entry(candidate.lane).or_default();
         queue.next = next;
-        queue.waiting.insert(nonce, Waiting { candidate, arrival: self.arrivals, offered: None });
+        queue
+            .waiting
+            .insert(nonce, Waiting { candidate, arrival: self.arrivals, offered: None, doubts: 0 });
         Ok(replaced.map_or(Admitted::New, |(old, _, _)| Admitted::Replaced(old)))
     }
 
@@ -338,6 +345,18 @@ impl Pool {
             let Some(waiting) = waiting(&self.places, &mut self.queues, witness) else { continue };
             waiting.offered = waiting.offered.max(Some(height));
             self.offers.entry(height).or_default().push(*witness);
+        }
+    }
+
+    /// A proposal for `height` could not take a transaction. Its parent may still lose, so the
+    /// transaction is tried again when the height is final, but not for ever.
+    pub fn doubt(&mut self, height: Height, witness: &Digest, refusal: Refusal) {
+        let Some(waiting) = waiting(&self.places, &mut self.queues, witness) else { return };
+        waiting.doubts = waiting.doubts.saturating_add(1);
+        if waiting.doubts < MAX_DOUBTS {
+            self.offered(height, std::slice::from_ref(witness));
+        } else {
+            self.refuse(witness, refusal);
         }
     }
 

@@ -171,6 +171,22 @@ fn the_limits_hold() {
 }
 
 #[test]
+fn a_transaction_that_an_unfinished_block_could_not_take_is_tried_again_but_not_for_ever() {
+    let (mut pool, a0) = (Pool::new(LIMITS), candidate(1, 0, 0));
+    pool.admit(a0.clone(), Nonce(0)).unwrap();
+    let refusal = Refusal { code: "cannot-pay", reason: "poor".to_owned() };
+    for height in 1..MAX_DOUBTS {
+        let height = Height(u64::from(height));
+        pool.doubt(height, &a0.witness, refusal.clone());
+        assert!(!pool.has_ready(), "it rests while that height is open");
+        pool.finalized(height, []);
+        assert!(pool.has_ready(), "another block won: it is tried again");
+    }
+    pool.doubt(Height(9), &a0.witness, refusal.clone());
+    assert_eq!(pool.standing(&a0.id), Some(&Standing::Refused(refusal)));
+}
+
+#[test]
 fn a_refused_transaction_leaves_and_its_nonce_is_free_again() {
     let a0 = candidate(1, 0, 1);
     let mut pool = pool(std::slice::from_ref(&a0));

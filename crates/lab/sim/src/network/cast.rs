@@ -67,7 +67,7 @@ impl Cast {
     }
 
     /// The beginning of their network.
-    pub(crate) fn genesis(&self, epoch_blocks: u64) -> Genesis {
+    pub(crate) fn genesis(&self, epoch_blocks: u64, missed_limit: u16) -> Genesis {
         let owners = self.members.iter().map(|member| &*member.operator).chain(&self.accounts);
         let allocations = owners.map(|owner| Allocation {
             account: owner.address(),
@@ -86,7 +86,7 @@ impl Cast {
             name: text("simulation"),
             time: Millis(0),
             rules: RuleVersion(1),
-            parameters: parameters(epoch_blocks),
+            parameters: parameters(epoch_blocks, missed_limit),
             allocations: list(allocations.collect()),
             treasury: TreasuryStream {
                 account: Address::new([9; 20]),
@@ -111,7 +111,7 @@ fn list<T, const N: usize>(items: Vec<T>) -> List<T, N> {
     List::new(items).expect("a handful")
 }
 
-fn parameters(epoch_blocks: u64) -> Parameters {
+fn parameters(epoch_blocks: u64, missed_limit: u16) -> Parameters {
     Parameters {
         epoch_blocks,
         seats: 16,
@@ -125,7 +125,7 @@ fn parameters(epoch_blocks: u64) -> Parameters {
         entry_reserve: Amount(1_000),
         conflict_slash: permille(50),
         missed_slash: permille(1),
-        missed_limit: permille(900),
+        missed_limit: permille(missed_limit),
         jail: Millis(20_000),
         reporter_share: permille(50),
         emission: Emission { first_year: Amount::whole(100_000), kept: permille(900) },

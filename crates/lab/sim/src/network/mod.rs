@@ -150,7 +150,7 @@ impl Production {
                 *place = Some(Arc::new(Liar::new(CHAIN, key, deceit.lie, deceit.from_epoch)));
             }
         }
-        let shadow = Shadow::new(cast.genesis(plan.epoch_blocks));
+        let shadow = Shadow::new(cast.genesis(plan.epoch_blocks, plan.missed_limit()));
         let weather = Weather::new(Dice::new(!plan.seed));
         Self { plan, cast, liars, weather, shadow, kills: 0 }
     }
@@ -177,7 +177,7 @@ impl Production {
         name: &'static str,
         from: usize,
     ) -> Result<Lab, Breach> {
-        let genesis = self.cast.genesis(self.plan.epoch_blocks);
+        let genesis = self.cast.genesis(self.plan.epoch_blocks, self.plan.missed_limit());
         let weather = self.weather.clone();
         weather.set(0, BTreeSet::new());
         let mut lab =

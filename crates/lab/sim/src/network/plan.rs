@@ -43,6 +43,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Part of its turns that a validator may miss without losing its seat. If there are liars, all
+    /// of them: with an honest seat fewer the same liars could be too many, which no network bears.
+    pub(crate) const fn missed_limit(&self) -> u16 {
+        if self.deceits.is_empty() { 900 } else { 1_000 }
+    }
+
     /// The run of a seed.
     pub(crate) fn draw(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
