@@ -6,7 +6,7 @@
 use crate::{
     Address, Amount, BeaconSignature, Boxed, ConsensusKey, Epoch, Height, List, Millis,
     NetworkAddress, Nonce, Parameters, Permille, Purpose, RewardIndex, RuleVersion, SeatSet,
-    Shares, Text, UnbondingId, Upgrade, ValidatorKeys, VestingTerms,
+    Shares, SlashReason, Text, UnbondingId, Upgrade, ValidatorKeys, VestingTerms,
     codec::{codec_enum, codec_struct},
 };
 use commonware_codec::Encode as _;
@@ -64,9 +64,11 @@ codec_struct!(Vesting { total, released, terms });
 pub struct Jail {
     /// Earliest return.
     pub until: Millis,
+    /// Why.
+    pub reason: SlashReason,
 }
 
-codec_struct!(Jail { until });
+codec_struct!(Jail { until, reason });
 
 /// Whether a validator takes part in elections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -77,10 +77,11 @@ pub(crate) const fn allows(purpose: Purpose, operation: &Operation) -> bool {
         Operation::Transfer { .. } => matches!(purpose, Purpose::Anything | Purpose::Transfers),
         Operation::Delegate { .. }
         | Operation::Undelegate { .. }
-        | Operation::Redelegate { .. }
         | Operation::ClaimRewards { .. } => matches!(purpose, Purpose::Anything | Purpose::Stake),
         Operation::Burn { .. } | Operation::ReleaseVested => matches!(purpose, Purpose::Anything),
-        Operation::CloseAccount { .. }
+        // To a validator that is its accomplice a key could move all stake, whatever its limit.
+        Operation::Redelegate { .. }
+        | Operation::CloseAccount { .. }
         | Operation::Authorize { .. }
         | Operation::Revoke { .. }
         | Operation::RegisterValidator { .. }

@@ -381,7 +381,7 @@ form::as_object!(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use opengpu_types::{Jail, List, RewardIndex, Shares, ValidatorKeys};
+    use opengpu_types::{Jail, List, RewardIndex, Shares, SlashReason, ValidatorKeys};
 
     fn seat_set(epoch: u64, seats: Vec<Seat>) -> SeatSet {
         SeatSet { epoch: Epoch(epoch), seed: Seed([1; 32]), seats: List::new(seats).unwrap() }
@@ -446,7 +446,10 @@ mod tests {
             },
             host: "127.0.0.1:26700".parse().unwrap(),
             commission: Permille::new(50).unwrap(),
-            status: ValidatorStatus::Jailed(Jail { until: Millis(99) }),
+            status: ValidatorStatus::Jailed(Jail {
+                until: Millis(99),
+                reason: SlashReason::MissedTurns,
+            }),
             stake: Amount::whole(5),
             shares: Shares(5),
             index: RewardIndex(0),

@@ -240,7 +240,7 @@ structs! {
     Account { balance, reserve, nonce, entries }
     SpendingLimit { name, remaining, purpose, until, nonce, reserve }
     Vesting { total, released, terms }
-    Jail { until }
+    Jail { until, reason }
     Validator {
         keys, host, commission, status, stake, shares, index, rewards, commission_due,
         unbonding_epochs, reserve,

@@ -4,9 +4,10 @@
 //! them. The largest take the seats; the weight of a seat is its stake, capped at twice the median
 //! of the elected, so a whale earns by what it adds to security and not more.
 //!
-//! If fewer than two thirds of the previous seats could be filled, the previous holders stay: so
-//! many validators jailed or gone at once is more likely a broken network than a broken majority,
-//! and a tiny set would be easier to stop than the broken one.
+//! If fewer than two thirds of the previous seats could be filled, or fewer than four, previous
+//! holders that were jailed for missed turns and still have their stake fill up to that number: so
+//! many absent at once is more likely a broken network than a broken majority, and a set of three
+//! can be stopped by any one of them. Who voted twice, retired or withdrew does not come back.
 
 use super::delegation;
 use crate::{
@@ -16,7 +17,12 @@ use crate::{
     table::tables::{CandidateLists, Params, Seats, Validators},
 };
 use opengpu_crypto::seed;
-use opengpu_types::{Address, Amount, Epoch, List, Seat, SeatSet, ValidatorStatus};
+use opengpu_types::{
+    Address, Amount, Epoch, Jail, List, Seat, SeatSet, SlashReason, Validator, ValidatorStatus,
+};
+
+/// The fewest seats of which one may fail.
+const SURVIVES_A_FAULT: usize = 4;
 
 /// Elects the seats of `epoch` and records them.
 pub(crate) fn hold<S: State>(
@@ -26,8 +32,9 @@ pub(crate) fn hold<S: State>(
 ) -> Result<SeatSet, Halt> {
     let previous = state.must::<Seats>(Epoch(epoch.0.saturating_sub(1)))?;
     let mut seats = elect(state)?;
-    let enough = seats.len().saturating_mul(3) >= previous.seats.len().saturating_mul(2);
-    if seats.is_empty() || !enough {
+    fill_up(state, &mut seats, &previous)?;
+    if seats.is_empty() {
+        // Nobody has stake: whoever still runs nodes keeps the chain alive.
         seats = previous.seats.into_vec();
     }
     let set = SeatSet {
@@ -37,6 +44,43 @@ pub(crate) fn hold<S: State>(
     };
     state.set::<Seats>(epoch, set.clone());
     Ok(set)
+}
+
+/// Adds previous holders until the set is large enough to survive a fault.
+fn fill_up<S: State>(
+    state: &Overlay<S>,
+    seats: &mut Vec<Seat>,
+    previous: &SeatSet,
+) -> Result<(), Halt> {
+    let before = previous.seats.len();
+    let least = before.saturating_mul(2).div_ceil(3).max(before.min(SURVIVES_A_FAULT));
+    let minimum = state.must::<Params>(())?.minimum_stake;
+    for held in &previous.seats {
+        if seats.len() >= least {
+            break;
+        }
+        let address = held.validator;
+        let Some(validator) = state.find::<Validators>(address)? else { continue };
+        let absent = matches!(
+            validator.status,
+            ValidatorStatus::Jailed(Jail { reason: SlashReason::MissedTurns, .. })
+        );
+        if absent && delegation::value(state, address, address)? >= minimum {
+            seats.push(seat(address, &validator, held.weight));
+        }
+    }
+    seats.sort();
+    Ok(())
+}
+
+fn seat(address: Address, validator: &Validator, weight: u64) -> Seat {
+    Seat {
+        consensus: validator.keys.consensus,
+        validator: address,
+        beacon: validator.keys.beacon,
+        weight,
+        host: validator.host,
+    }
 }
 
 /// The seats that an election held now would fill, sorted by consensus key.
@@ -57,13 +101,7 @@ pub(crate) fn elect<S: State>(state: &Overlay<S>) -> Result<Vec<Seat>, Halt> {
     let mut seats = Vec::with_capacity(candidates.len());
     for (stake, address) in candidates {
         let validator = state.must::<Validators>(address)?;
-        seats.push(Seat {
-            consensus: validator.keys.consensus,
-            validator: address,
-            beacon: validator.keys.beacon,
-            weight: weight(stake.min(cap)),
-            host: validator.host,
-        });
+        seats.push(seat(address, &validator, weight(stake.min(cap))));
     }
     seats.sort();
     Ok(seats)

@@ -1,11 +1,13 @@
 //! Slashing: stake lost by rule, for conflicting votes and for missed leader turns.
 //!
-//! An offence in epoch `e` reaches what is bonded now and everything that began to unbond in `e`
-//! or later; what left before was not behind the validator any more. Each validator is punished at
+//! The seats of epoch `e` are elected at the end of `e - 2`. An offence in `e` therefore reaches
+//! what is bonded now and everything that began to unbond in `e - 1` or later: it was counted when
+//! the seat was won. What left before was not. An epoch that has not begun has no offences. Each validator is punished at
 //! most once for each epoch. Of what is taken, a part goes to the reporter and the rest is burned.
 
 use crate::{
     bank,
+    epoch::epoch_of,
     error::{Corruption, Halt, Stop},
     execution::BlockContext,
     state::{Flows, Overlay, State},
@@ -28,6 +30,9 @@ pub(crate) fn report<S: State>(
     events: &mut Vec<Event>,
 ) -> Result<(), Stop> {
     let epoch = evidence.epoch;
+    if epoch > epoch_of(context.height, &state.must::<Params>(())?) {
+        return Err(Failure::EvidenceExpired.into());
+    }
     let seats = state.find::<Seats>(epoch)?.ok_or(Failure::EvidenceExpired)?;
     let seat = seats.seat(&evidence.voter).ok_or(Failure::InvalidEvidence)?;
     let genuine = [&evidence.first, &evidence.second].into_iter().all(|vote| {
@@ -76,7 +81,7 @@ fn slash<S: State>(
     let Some(mut validator) = state.find::<Validators>(address)? else { return Ok(()) };
     let mut taken = take(&mut validator.stake, terms.part)?;
     for epoch in &validator.unbonding_epochs {
-        if *epoch >= terms.epoch {
+        if epoch.plus(1) >= terms.epoch {
             let mut pool = state.must::<UnbondingPools>((address, *epoch))?;
             Flows::add(&mut taken, take(&mut pool.stake, terms.part)?)?;
             state.set::<UnbondingPools>((address, *epoch), pool);
@@ -89,7 +94,7 @@ fn slash<S: State>(
         ValidatorStatus::Retired => false,
     };
     if jailed {
-        validator.status = ValidatorStatus::Jailed(Jail { until });
+        validator.status = ValidatorStatus::Jailed(Jail { until, reason: terms.reason });
         events.push(Event::Jailed { validator: address, until });
     }
     state.set::<Validators>(address, validator);

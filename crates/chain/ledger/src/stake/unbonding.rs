@@ -47,6 +47,11 @@ pub(crate) fn undelegate<S: State>(
     let shares = enter_pool(state, validator, epoch, taken)?;
     let mut queue = state.must::<UnbondingQueue>(())?;
     let id = UnbondingId(queue.tail);
+    // Looked at before it is written, so that its loading repeats this step and not the whole end
+    // of the block.
+    if state.find::<Unbondings>(id)?.is_some() {
+        return Err(Corruption::OutOfRange("the unbonding queue").into());
+    }
     queue.tail = queue.tail.saturating_add(1);
     state.set::<UnbondingQueue>((), queue);
     let matures = context.time.plus(parameters.unbonding);

@@ -100,6 +100,7 @@ fn an_offence_is_punished_exactly_once_for_its_epoch() {
         let signed = network.tx(&bob(), report(evidence)).sign();
         assert_eq!(network.fail(signed), Failure::AlreadyPunished);
     }
+    network.end_epoch();
     network.apply(network.tx(&bob(), report(offence(1))).sign());
 }
 
@@ -143,7 +144,7 @@ fn stake_cannot_escape_by_unbonding_or_hopping() {
 }
 
 #[test]
-fn what_left_before_the_offence_is_not_reached() {
+fn what_left_after_the_election_is_reached() {
     let mut network = Network::new();
     let amount = Amount::whole(100);
     network.apply(network.tx(&alice(), delegate(&operator(0), amount)).sign());
@@ -151,6 +152,27 @@ fn what_left_before_the_offence_is_not_reached() {
     network.end_epoch();
     network.idle(1);
     network.apply(network.tx(&bob(), report(offence(1))).sign());
+    assert_eq!(slashed(&network).unwrap().0, Amount::whole(55), "5 % of 1,000 and of the 100");
+}
+
+#[test]
+fn an_epoch_that_has_not_begun_has_no_offences() {
+    let mut network = Network::new();
+    network.idle(1);
+    let early = network.tx(&bob(), report(offence(1))).sign();
+    assert_eq!(network.fail(early), Failure::EvidenceExpired);
+}
+
+#[test]
+fn what_left_before_the_election_is_not_reached() {
+    let mut network = Network::new();
+    let amount = Amount::whole(100);
+    network.apply(network.tx(&alice(), delegate(&operator(0), amount)).sign());
+    network.apply(network.tx(&alice(), undelegate(&operator(0), amount)).sign());
+    network.end_epoch();
+    network.end_epoch();
+    network.idle(1);
+    network.apply(network.tx(&bob(), report(offence(2))).sign());
     assert_eq!(slashed(&network).unwrap().0, Amount::whole(50), "5 % of the 1,000 that stayed");
     let left = network.find::<tables::UnbondingPools>((operator(0).address(), Epoch(0)));
     assert_eq!(left.unwrap().stake, amount);

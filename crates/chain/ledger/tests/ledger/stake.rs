@@ -225,14 +225,39 @@ fn an_operator_below_the_minimum_of_its_own_stake_is_not_elected() {
 }
 
 #[test]
-fn the_previous_seats_stay_when_most_candidates_are_gone() {
+fn the_retired_do_not_come_back_even_if_most_are_gone() {
     let mut network = Network::new();
-    let before = elected(&network, 1);
     for place in 0..2 {
         network.apply(network.tx(&operator(place), Operation::Retire).sign());
     }
     network.end_epoch();
+    assert_eq!(elected(&network, 2).len(), 2);
+}
+
+#[test]
+fn the_previous_seats_stay_when_nobody_is_left() {
+    let mut network = Network::new();
+    let before = elected(&network, 1);
+    for place in 0..4 {
+        network.apply(network.tx(&operator(place), Operation::Retire).sign());
+    }
+    network.end_epoch();
     assert_eq!(elected(&network, 2), before);
+}
+
+#[test]
+fn who_is_jailed_for_absence_stays_only_while_the_set_would_be_too_small() {
+    for (more, seats) in [(0, 4), (3, 6)] {
+        let mut network = Network::with(|genesis| {
+            genesis.parameters.epoch_blocks = 32;
+            genesis.parameters.seats = 7;
+            (4..4 + more).for_each(|number| add_validator(genesis, number));
+        });
+        network.absent = vec![operator(0).address()];
+        network.end_epoch();
+        assert!(matches!(network.validator(&operator(0)).status, ValidatorStatus::Jailed(_)));
+        assert_eq!(elected(&network, 2).len(), seats);
+    }
 }
 
 #[test]
