@@ -26,7 +26,7 @@ pub enum Purpose {
     Anything,
     /// Transfers only.
     Transfers,
-    /// Delegation, its undoing and rewards only.
+    /// Delegation, its undoing and rewards only; not moving stake to another validator.
     Stake,
 }
 

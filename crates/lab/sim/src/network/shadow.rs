@@ -21,7 +21,7 @@ pub enum Breach {
     },
     /// A final block does not follow the one before.
     #[error("block {height} does not follow block {}", height.saturating_sub(1))]
-    Order {
+    Sequence {
         /// Where.
         height: u64,
     },
@@ -150,7 +150,7 @@ impl Shadow {
         let height = header.height.0;
         let follows = self.digests.last().is_none_or(|parent| *parent == header.parent);
         if header.height != Height(self.height()).next() || !follows {
-            return Err(Breach::Order { height });
+            return Err(Breach::Sequence { height });
         }
         let reason = |reason: String| Breach::Execution { height, reason };
         let context = BlockContext {
