@@ -12,7 +12,8 @@
 //!
 //! - Forwarding is a hint. The pool keeps what it forwarded until a final block took it or it
 //!   expired, and what still waits is sent again, to the leaders of then.
-//! - Nothing that came from a peer is forwarded: a transaction makes one hop.
+//! - What came from a peer is not forwarded at once; if it still waits in the pool later, it is sent
+//!   again like everything that waits.
 //! - Batches are bounded in count and bytes, and the network bounds their rate for each peer.
 //! - A peer that sends bytes that are no batch is cut off at once, and one that sends bad signatures
 //!   after [`FORGERIES`] of them: an honest node checks before it forwards. What the ledger refuses

@@ -115,7 +115,7 @@ where
         verdicts.collect()
     }
 
-    /// Takes in what another node forwarded; it makes no second hop.
+    /// Takes in what another node forwarded; it does not go into our own outbox.
     pub async fn take_forwarded(
         &self,
         runtime: &mut E,

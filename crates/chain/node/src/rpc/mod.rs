@@ -11,7 +11,7 @@
 //!
 //! Everything has a limit: connections, requests at once, time per request, bytes per body,
 //! readers of the stream and what waits for each of them. A request over a limit is turned away with
-//! a problem; it never slows the node.
+//! a problem.
 //!
 //! Answers speak about the last final block that is applied ([`view::View`]); nothing here changes
 //! the chain, and nothing here is trusted by it.
