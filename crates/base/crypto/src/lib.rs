@@ -22,7 +22,7 @@
 //! | [`SigningMessage`], [`verify`] | the three ways to sign one operation |
 //! | [`BeaconKeypair`], [`verify_beacon`] | the chain's randomness |
 //! | [`Draw`] | integers, weighted choices and shuffles from a [`Seed`] |
-//! | [`SealKeypair`], [`seal`] | encryption to a public key |
+//! | [`SealKeypair`], [`seal()`] | encryption to a public key |
 //! | [`EncryptedKey`], [`Mnemonic`] | secrets at rest and on paper |
 
 mod account;

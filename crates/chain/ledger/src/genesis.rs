@@ -48,7 +48,7 @@ pub enum GenesisError {
     Backwards,
 }
 
-/// Checks everything that [`load`] relies on.
+/// Checks everything that the first block relies on when it turns the document into state.
 pub fn check_genesis(genesis: &Genesis) -> Result<(), GenesisError> {
     check_parameters(&genesis.parameters)?;
     let parameters = &genesis.parameters;

@@ -1,8 +1,8 @@
 //! What must hold after every block, as a registry.
 //!
-//! Two kinds of checks. [`settle_supply`] runs inside every block, in production too, and costs
+//! Two kinds of checks. `settle_supply` runs inside every block, in production too, and costs
 //! only as much as the block changed: it derives the new totals from the changed entries and
-//! compares them with what was minted, burned and pooled by rule. The [`registry`] looks at the
+//! compares them with what was minted, burned and pooled by rule. The [`registry()`] looks at the
 //! whole state; soak tests, the simulation and `verify-state` run all of it.
 //!
 //! Numbers in names (`I1`, `I3`, ...) are those of `docs/spec/invariants.md`.

@@ -6,7 +6,7 @@
 //!
 //! Read in this order: [`block`], [`store`] and [`executor`] (what is executed, and on what),
 //! [`application`] (when), [`epochs`] and [`engine`] (by whom, and how it is wired), [`mempool`]; then
-//! [`run`], which makes a process of it, and [`history`], which its RPC answers from.
+//! [`run()`], which makes a process of it, and [`history`], which its RPC answers from.
 
 #![expect(
     missing_debug_implementations,
