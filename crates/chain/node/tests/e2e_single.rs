@@ -234,10 +234,13 @@ fn a_transfer_over_http_is_final_provable_offline_and_survives_a_restart() {
     assert!(proof.shows(&key, &Presence::Present(value), &root));
 
     let height = node.rpc.status().unwrap().height;
+    let digest = node.rpc.block(Some(height)).unwrap().digest;
     node.stop();
 
+    // The newest blocks are in the archive and come back into the state within moments.
     let node = start(config(&network, folder.path()));
-    assert!(node.rpc.status().unwrap().height >= height, "what was final stays final");
+    node.wait("the height before", |rpc| rpc.status().is_ok_and(|it| it.height >= height));
+    assert_eq!(node.rpc.block(Some(height)).unwrap().digest, digest, "what was final stays final");
     assert_receipt_holds(&network, &node.rpc, first);
     assert_receipt_holds(&network, &node.rpc, second);
     let third = pay(&network, &node.rpc, 2, receiver);
