@@ -11,8 +11,8 @@ use std::path::PathBuf;
     name = "opengpu",
     version,
     max_term_width = 100,
-    after_help = "Settings come from flags, then OPENGPU_* variables, then ./opengpu.toml, then \
-                  config.toml in the home folder.\n\
+    after_help = "Settings come from flags, then OPENGPU_* variables, then config.toml in the home \
+                  folder; ./opengpu.toml may set `output` alone.\n\
                   Exit codes: 0 done, 1 failed, 2 usage, 3 not authorized, 4 no capacity, \
                   5 not enough money, 6 verification failed."
 )]

@@ -1,8 +1,8 @@
 //! `opengpu chain`: reading the chain.
 
 use crate::{
+    checkpoint::{self, Beginning},
     context::Context,
-    node::read_genesis,
     output::{date, facts, lines, percent, span, table},
     submit::show_info,
     values::{state_key, transaction_id},
@@ -12,9 +12,10 @@ use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_client::{
-    api::{ParametersInfo, Role, TransactionInfo, ValidatorInfo, ValidatorState, hex_text},
+    api::{ParametersInfo, Role, TransactionInfo, ValidatorInfo, ValidatorState, form, hex_text},
     follow::Blocks,
 };
+use opengpu_light::Trust;
 use opengpu_types::{Entry, Epoch, Height, Key, TransactionId};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -61,14 +62,24 @@ pub(crate) enum Command {
         /// Where to write it.
         #[arg(long, value_name = "FILE")]
         file: PathBuf,
+        /// Begin its proof at a checkpoint instead of the genesis: then it is short.
+        #[arg(long, value_name = "FILE")]
+        checkpoint: Option<PathBuf>,
     },
-    /// Check an exported receipt or entry offline, against nothing but the genesis.
+    /// Check an exported receipt or entry offline, against nothing but the genesis or a checkpoint.
     Verify {
         /// What was exported.
         file: PathBuf,
-        /// The network's genesis, as JSON or canonical bytes.
+        #[command(flatten)]
+        beginning: Beginning,
+    },
+    /// Follow the chain to the running epoch, check every step, and keep its seats as a checkpoint.
+    Checkpoint {
+        /// Where to write it.
         #[arg(long, value_name = "FILE")]
-        genesis: PathBuf,
+        file: PathBuf,
+        #[command(flatten)]
+        beginning: Beginning,
     },
     /// Show an entry of the state.
     State {
@@ -81,6 +92,9 @@ pub(crate) enum Command {
         /// Export it with everything needed to check it offline.
         #[arg(long, value_name = "FILE", conflicts_with = "proof")]
         file: Option<PathBuf>,
+        /// Begin the exported proof at a checkpoint instead of the genesis: then it is short.
+        #[arg(long, value_name = "FILE", requires = "file")]
+        checkpoint: Option<PathBuf>,
     },
 }
 
@@ -94,9 +108,21 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
         Command::Epoch { epoch } => self::epoch(context, epoch.map(Epoch)),
         Command::Parameters => parameters(context),
         Command::Supply => supply(context),
-        Command::Receipt { id, file } => write(context, &file, &context.rpc.receipt(id)?),
-        Command::Verify { file, genesis } => verify(context, &file, &genesis),
-        Command::State { key, proof, file } => state(context, &key, proof, file.as_deref()),
+        Command::Receipt { id, file, checkpoint } => {
+            let from = checkpoint::epoch_of(checkpoint.as_deref())?;
+            write(context, &file, &context.rpc.receipt(id, from)?)
+        }
+        Command::Verify { file, beginning } => verify(context, &file, beginning.trust()?),
+        Command::Checkpoint { file, beginning } => {
+            let trust = checkpoint::advance(context, beginning.trust()?)?;
+            context.output.note(format!("The seats of epoch {} are true.", trust.seats.epoch));
+            write(context, &file, &checkpoint::write(&trust)?)
+        }
+        Command::State { key, file: Some(file), checkpoint, .. } => {
+            let from = checkpoint::epoch_of(checkpoint.as_deref())?;
+            write(context, &file, &context.rpc.state_bundle(&key, from)?)
+        }
+        Command::State { key, proof, .. } => state(context, &key, proof),
     }
 }
 
@@ -173,8 +199,11 @@ pub(crate) fn validators(context: &Context) -> Result<()> {
     let status = |it: &ValidatorInfo| match (it.status, it.jailed_until) {
         (ValidatorState::Active, _) => "active".to_owned(),
         (ValidatorState::Retired, _) => "retired".to_owned(),
-        (ValidatorState::Jailed, Some(until)) => format!("jailed until {}", date(until)),
-        (ValidatorState::Jailed, None) => "jailed".to_owned(),
+        (ValidatorState::Jailed, until) => {
+            let until = until.map(|until| format!(" until {}", date(until)));
+            let reason = it.jailed_for.map(|why| format!(", {}", form::slash_reason(why)));
+            format!("jailed{}{}", until.unwrap_or_default(), reason.unwrap_or_default())
+        }
     };
     let seat = |it: &ValidatorInfo| match (it.seat, it.next_seat) {
         (true, true) => "yes",
@@ -263,11 +292,11 @@ fn supply(context: &Context) -> Result<()> {
     })
 }
 
-fn verify(context: &Context, file: &Path, genesis: &Path) -> Result<()> {
-    let genesis = read_genesis(genesis)?;
+fn verify(context: &Context, file: &Path, trust: Trust) -> Result<()> {
     let bytes = std::fs::read(file).with_context(|| format!("reading {}", file.display()))?;
-    let statement = verify::statement(&bytes, &genesis)?;
-    context.output.note(format!("True: final on chain {}.", genesis.chain));
+    let chain = trust.chain;
+    let statement = verify::statement(&bytes, trust)?;
+    context.output.note(format!("True: final on chain {chain}."));
     match statement {
         Statement::Receipt(receipt) => {
             let id = receipt.transaction.context("the receipt is of a block itself")?;
@@ -286,11 +315,7 @@ fn verify(context: &Context, file: &Path, genesis: &Path) -> Result<()> {
     }
 }
 
-fn state(context: &Context, key: &Key, proof: bool, file: Option<&Path>) -> Result<()> {
-    if let Some(file) = file {
-        let bytes = context.rpc.state_bundle(key)?;
-        return write(context, file, &bytes);
-    }
+fn state(context: &Context, key: &Key, proof: bool) -> Result<()> {
     let info = context.rpc.state(key, proof)?;
     let entry = match &info.value {
         Some(bytes) => format!("{:#?}", Entry::decode(bytes.clone())?),

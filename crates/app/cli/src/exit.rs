@@ -7,7 +7,11 @@ use opengpu_client::{
 };
 use opengpu_crypto::KeystoreError;
 use opengpu_light::VerifyError;
-use std::{io::Write as _, process::ExitCode};
+use opengpu_node::{DataError, NodeError};
+use std::{
+    io::{ErrorKind, Write as _},
+    process::ExitCode,
+};
 
 /// Exit codes other than success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +107,9 @@ fn classify(error: &Error) -> (Exit, Option<String>) {
         if let Some(it) = cause.downcast_ref::<FileError>() {
             return (of_file(it), it.hint());
         }
+        if let Some(it) = cause.downcast_ref::<NodeError>() {
+            return of_node(it, error);
+        }
         if let Some(NodeKeysError::File(it)) = cause.downcast_ref::<NodeKeysError>() {
             return (of_file(it), it.hint());
         }
@@ -138,7 +145,10 @@ fn of_follow(error: &FollowError) -> (Exit, Option<String>) {
         FollowError::Slow(_) => {
             (Exit::Failed, Some("look again with `opengpu tx status ID`".to_owned()))
         }
-        FollowError::Expired { .. } | FollowError::Stream(_) => (Exit::Failed, None),
+        FollowError::Stream { after, .. } => {
+            (Exit::Failed, Some(format!("go on with `opengpu chain watch --after {after}`")))
+        }
+        FollowError::Expired { .. } => (Exit::Failed, None),
     }
 }
 
@@ -151,6 +161,56 @@ const fn of_build(error: &BuildError) -> Exit {
         BuildError::Missing { .. } | BuildError::Wallet(_) | BuildError::Signature(_) => Exit::Auth,
         BuildError::Empty | BuildError::TooMany(_) | BuildError::Fee => Exit::Usage,
     }
+}
+
+/// `whole` is the error with all its causes.
+fn of_node(error: &NodeError, whole: &Error) -> (Exit, Option<String>) {
+    let (exit, hint) = match error {
+        NodeError::RpcExposed(_) => {
+            (Exit::Usage, "set `rpc_public = true` in node.toml if others may ask")
+        }
+        NodeError::GuestKey(_) => (Exit::Usage, "`opengpu node keys` shows the key of a follower"),
+        NodeError::Data(DataError::InUse(_)) => {
+            (Exit::Failed, "stop it first: two nodes with the same keys would be slashed")
+        }
+        NodeError::Data(DataError::OtherNetwork { .. }) => {
+            (Exit::Usage, "make a folder for this network with `opengpu node init`")
+        }
+        NodeError::Listen { source, .. } => (Exit::Failed, of_listen(source.kind())),
+        _ if is_disk_full(whole) => {
+            (Exit::Failed, "the disk is full: make room, and start the node again")
+        }
+        NodeError::Data(DataError::Io { source, .. })
+            if source.kind() == ErrorKind::PermissionDenied =>
+        {
+            (Exit::Auth, "the folder must belong to the user who runs the node")
+        }
+        _ => return (Exit::Failed, None),
+    };
+    (exit, Some(hint.to_owned()))
+}
+
+const fn of_listen(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::AddrInUse => {
+            "another program uses the port: stop it, or change `listen` and `rpc` in node.toml"
+        }
+        ErrorKind::AddrNotAvailable => "this machine does not have that address; see node.toml",
+        ErrorKind::PermissionDenied => "ports below 1024 are the system's; see node.toml",
+        _ => "`listen` and `rpc` in node.toml say where the node listens",
+    }
+}
+
+/// The engine ends with a panic when it cannot write, so that words are all that is left of the
+/// system's error.
+fn is_disk_full(error: &Error) -> bool {
+    let words = ["No space left on device", "StorageFull"];
+    error.chain().any(|cause| {
+        let io = cause.downcast_ref::<std::io::Error>();
+        let text = cause.to_string();
+        io.is_some_and(|io| io.kind() == ErrorKind::StorageFull)
+            || words.iter().any(|word| text.contains(word))
+    })
 }
 
 /// Exit code of a reason that the chain or a node gives.
@@ -188,5 +248,43 @@ mod tests {
         let error = WalletError::Keystore(KeystoreError::Passphrase);
         let error = Error::new(error).context("unlocking alice");
         assert_eq!(classify(&error).0, Exit::Auth);
+    }
+
+    #[test]
+    fn a_lost_stream_says_where_to_go_on() {
+        let reason = "the node ended it".to_owned();
+        let error = FollowError::Stream { reason, after: opengpu_types::Height(7) };
+        let (exit, hint) = classify(&Error::new(error));
+        assert_eq!(exit, Exit::Failed);
+        assert!(hint.unwrap().contains("chain watch --after 7"));
+    }
+
+    #[test]
+    fn a_node_that_cannot_start_or_go_on_says_what_to_do() {
+        let address = "127.0.0.1:1".parse().unwrap();
+        let listen = |kind: ErrorKind| NodeError::Listen { address, source: kind.into() };
+        let folder = std::path::PathBuf::from("/data");
+        let io = |kind: ErrorKind| DataError::Io { path: folder.clone(), source: kind.into() };
+        let other = DataError::OtherNetwork {
+            path: folder.clone(),
+            found: "a".to_owned(),
+            expected: "b".to_owned(),
+        };
+        let full = "write failed: Os { code: 28, kind: StorageFull }".to_owned();
+        let cases = [
+            (listen(ErrorKind::AddrInUse), Exit::Failed, "another program uses the port"),
+            (listen(ErrorKind::AddrNotAvailable), Exit::Failed, "does not have that address"),
+            (NodeError::RpcExposed(address), Exit::Usage, "rpc_public"),
+            (DataError::InUse(folder.clone()).into(), Exit::Failed, "stop it first"),
+            (other.into(), Exit::Usage, "opengpu node init"),
+            (io(ErrorKind::StorageFull).into(), Exit::Failed, "disk is full"),
+            (io(ErrorKind::PermissionDenied).into(), Exit::Auth, "belong to the user"),
+            (NodeError::Stopped(full), Exit::Failed, "disk is full"),
+        ];
+        for (error, exit, wanted) in cases {
+            let (found, hint) = classify(&Error::new(error).context("running"));
+            let hint = hint.unwrap_or_default();
+            assert!(found == exit && hint.contains(wanted), "{found:?} {hint}");
+        }
     }
 }

@@ -9,6 +9,7 @@
 
 mod arguments;
 mod chain;
+mod checkpoint;
 mod completions;
 mod config;
 mod context;

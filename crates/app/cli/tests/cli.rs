@@ -397,3 +397,49 @@ fn a_node_folder_needs_a_genesis_that_holds() {
     assert!(ended.err.contains("genesis.json"), "{}", ended.err);
     assert!(!Path::new(cli.home.path()).join("node").exists());
 }
+
+#[test]
+fn a_folder_cannot_choose_the_node_or_the_passphrase() {
+    let cli = Cli::new();
+    cli.key("alice", 1);
+    for setting in ["node = \"http://127.0.0.1:1\"", "passphrase-file = \"/etc/hostname\""] {
+        std::fs::write(cli.home.path().join("opengpu.toml"), setting).unwrap();
+        let ended = cli.run(&["wallet", "list"]);
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{}", ended.err);
+        assert!(ended.err.contains("hint: a folder's opengpu.toml may set"), "{}", ended.err);
+    }
+}
+
+#[test]
+fn watching_goes_on_behind_the_last_block_and_fails_when_it_cannot() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut cli = Cli::new();
+    cli.node = format!("http://{}", listener.local_addr().unwrap());
+    let served = thread::spawn(move || {
+        let block = |height: u64| {
+            let digest = "00".repeat(32);
+            format!(
+                "id: {height}\nevent: block\ndata: {{\"height\":{height},\"digest\":\"0x{digest}\",\
+                 \"time\":9,\"transactions\":0,\"header\":\"0x\"}}\n\n"
+            )
+        };
+        let gone = answer("/v1/nothing", "").1;
+        let mut seen = Vec::new();
+        for (status, body) in [(200, block(5)), (200, block(6)), (404, gone)] {
+            let (mut stream, _) = listener.accept().unwrap();
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines().map(Result::unwrap);
+            let head = lines.take_while(|line| !line.is_empty());
+            seen.extend(head.filter(|line| line.starts_with("last-event-id")));
+            let head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\n\r\n");
+            stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        }
+        seen
+    });
+    let ended = cli.run(&["chain", "watch", "--after", "4", "-o", "json"]);
+    assert_eq!(ended.code, 1, "{}", ended.err);
+    assert!(ended.err.starts_with("error: no such path"), "{}", ended.err);
+    let heights: Vec<_> = ended.out.lines().map(|line| &line[..line.find(',').unwrap()]).collect();
+    assert_eq!(heights, ["{\"height\":5", "{\"height\":6"]);
+    let asked = ["last-event-id: 4", "last-event-id: 5", "last-event-id: 6"];
+    assert_eq!(served.join().unwrap(), asked);
+}

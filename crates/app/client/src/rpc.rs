@@ -19,6 +19,10 @@ pub const DEFAULT_URL: &str = "http://127.0.0.1:26600";
 
 const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(20);
+/// The whole body of an answer; a slow link needs some time for a large one.
+const BODY: Duration = Duration::from_secs(60);
+/// Silence on a stream after which its node is given up; a node shows every 15 s that it lives.
+const SILENCE: Duration = Duration::from_secs(45);
 /// Pauses before the second and the third try of a read.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(400)];
 /// Largest answer that is read, in bytes.
@@ -50,6 +54,14 @@ pub enum RpcError {
         /// What came instead.
         detail: String,
     },
+    /// The answer is larger than what is read.
+    #[error("the answer of {url} is larger than {limit} bytes")]
+    TooLarge {
+        /// What was asked.
+        url: String,
+        /// Allowed.
+        limit: u64,
+    },
     /// More transactions than one submission may hold.
     #[error("a submission has at most {limit} transactions, this one has {count}")]
     TooMany {
@@ -65,7 +77,10 @@ impl RpcError {
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Problem(problem) => Some(&problem.code),
-            Self::Unreachable { .. } | Self::Foreign { .. } | Self::TooMany { .. } => None,
+            Self::Unreachable { .. }
+            | Self::Foreign { .. }
+            | Self::TooLarge { .. }
+            | Self::TooMany { .. } => None,
         }
     }
 
@@ -78,17 +93,21 @@ impl RpcError {
             ),
             Self::Problem(problem) => problem.hint.clone(),
             Self::Foreign { .. } => Some("is this the address of a node's RPC?".to_owned()),
+            Self::TooLarge { .. } => Some(
+                "a proof grows with every epoch; one that begins at a checkpoint is short"
+                    .to_owned(),
+            ),
             Self::TooMany { .. } => None,
         }
     }
 
     /// Whether the same read may succeed a moment later.
-    fn passes(&self) -> bool {
+    pub(crate) fn passes(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
             Self::Problem(problem) => problem.status == 503,
             Self::Foreign { status, .. } => *status == 502 || *status == 503,
-            Self::TooMany { .. } => false,
+            Self::TooLarge { .. } | Self::TooMany { .. } => false,
         }
     }
 }
@@ -99,6 +118,7 @@ pub struct Rpc {
     agent: Agent,
     url: String,
     pauses: [Duration; 2],
+    limit: u64,
 }
 
 impl Rpc {
@@ -108,13 +128,14 @@ impl Rpc {
         let mut config = Agent::config_builder()
             .timeout_connect(Some(CONNECT))
             .timeout_recv_response(Some(ANSWER))
+            .timeout_recv_body(Some(BODY))
             .http_status_as_error(false)
             .user_agent(concat!("opengpu/", env!("CARGO_PKG_VERSION")));
         if is_local(&url) {
             // A proxy for the internet does not reach this machine.
             config = config.proxy(None);
         }
-        Self { agent: config.build().new_agent(), url, pauses: PAUSES }
+        Self { agent: config.build().new_agent(), url, pauses: PAUSES, limit: MAX_ANSWER }
     }
 
     /// Where this RPC is.
@@ -195,15 +216,18 @@ impl Rpc {
         self.get(&paths::TRANSACTION.replace("{id}", &id.to_string()))
     }
 
-    /// The receipt of a final transaction with its proofs, as exported bytes.
-    pub fn receipt(&self, id: TransactionId) -> Result<Vec<u8>, RpcError> {
-        self.patiently(|| self.get_once(&paths::RECEIPT.replace("{id}", &id.to_string())))
+    /// The receipt of a final transaction with its proofs, as exported bytes. They begin with the
+    /// seats of `from`, which whoever checks them must know: epoch 0 is in the genesis.
+    pub fn receipt(&self, id: TransactionId, from: Epoch) -> Result<Vec<u8>, RpcError> {
+        let path = paths::RECEIPT.replace("{id}", &id.to_string());
+        self.patiently(|| self.get_once(&format!("{path}?from={from}")))
     }
 
-    /// An entry of the state, or its absence, with its proofs, as exported bytes.
-    pub fn state_bundle(&self, key: &Key) -> Result<Vec<u8>, RpcError> {
+    /// An entry of the state, or its absence, with its proofs, as exported bytes; `from` as for
+    /// [`Self::receipt`].
+    pub fn state_bundle(&self, key: &Key, from: Epoch) -> Result<Vec<u8>, RpcError> {
         let path = paths::STATE_BUNDLE.replace("{key}", &hex_text(&key.encode()));
-        self.patiently(|| self.get_once(&path))
+        self.patiently(|| self.get_once(&format!("{path}?from={from}")))
     }
 
     /// Submits transactions; one answer for each, in the same sequence.
@@ -224,9 +248,12 @@ impl Rpc {
     pub(crate) fn open_stream(
         &self,
         after: Option<Height>,
-    ) -> Result<impl Read + 'static, RpcError> {
+    ) -> Result<impl Read + Send + 'static, RpcError> {
         let url = format!("{}{}", self.url, paths::STREAM);
-        let mut request = self.agent.get(&url).header("accept", "text/event-stream");
+        let request = self.agent.get(&url).header("accept", "text/event-stream");
+        // A stream has no end, so it is limited by its silence alone.
+        let request = request.config().timeout_recv_body(None).timeout_per_read(Some(SILENCE));
+        let mut request = request.build();
         if let Some(height) = after {
             request = request.header("last-event-id", height.to_string());
         }
@@ -264,20 +291,25 @@ impl Rpc {
     ) -> Result<Vec<u8>, RpcError> {
         let response = response.map_err(|source| self.unreachable(source))?;
         if response.status().is_success() {
-            return self.body(response);
+            return self.body(url, response);
         }
         Err(self.refusal(url, response))
     }
 
-    fn body(&self, mut response: http::Response<Body>) -> Result<Vec<u8>, RpcError> {
-        let body = response.body_mut().with_config().limit(MAX_ANSWER);
-        body.read_to_vec().map_err(|source| self.unreachable(source))
+    fn body(&self, url: &str, mut response: http::Response<Body>) -> Result<Vec<u8>, RpcError> {
+        let body = response.body_mut().with_config().limit(self.limit);
+        body.read_to_vec().map_err(|source| match source {
+            ureq::Error::BodyExceedsLimit(limit) => {
+                RpcError::TooLarge { url: url.to_owned(), limit }
+            }
+            source => self.unreachable(source),
+        })
     }
 
     /// The error in an answer that is no success.
     fn refusal(&self, url: &str, response: http::Response<Body>) -> RpcError {
         let status = response.status().as_u16();
-        let bytes = match self.body(response) {
+        let bytes = match self.body(url, response) {
             Ok(bytes) => bytes,
             Err(error) => return error,
         };
@@ -313,6 +345,7 @@ fn excerpt(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opengpu_types::Digest;
     use std::{
         io::{BufRead as _, BufReader, Write as _},
         net::TcpListener,
@@ -401,6 +434,36 @@ mod tests {
         let error = rpc.status().unwrap_err();
         assert!(matches!(error, RpcError::Foreign { status: 200, .. }), "{error}");
         served.join().unwrap();
+    }
+
+    #[test]
+    fn an_answer_over_the_limit_is_called_that_and_not_asked_for_again() {
+        let (rpc, served) = serve(vec![(200, ACCOUNT)]);
+        let rpc = Rpc { limit: 20, ..rpc };
+        let error = rpc.receipt(TransactionId(Digest([1; 32])), Epoch(3)).unwrap_err();
+        assert!(matches!(error, RpcError::TooLarge { limit: 20, .. }), "{error}");
+        assert!(error.hint().unwrap().contains("checkpoint"));
+        let seen = served.join().unwrap();
+        assert_eq!(seen.len(), 1);
+        assert!(seen[0].contains("/receipt?from=3 "), "{seen:?}");
+    }
+
+    #[test]
+    fn a_node_that_begins_an_answer_and_falls_silent_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let moment = Duration::from_millis(50);
+        let config = Agent::config_builder().timeout_recv_body(Some(moment)).proxy(None);
+        let rpc = Rpc { agent: config.build().new_agent(), ..at(&listener) };
+        let silent = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"HTTP/1.1 200 X\r\ncontent-length: 9\r\n\r\n{").unwrap();
+            stream
+        });
+        let error = rpc.get_once(paths::STATUS).unwrap_err();
+        assert!(matches!(error, RpcError::Unreachable { .. }), "{error}");
+        drop(silent.join().unwrap());
+        let limits = Rpc::new(DEFAULT_URL).agent.config().timeouts();
+        assert_eq!(limits.recv_body, Some(BODY), "every client has this limit");
     }
 
     #[test]

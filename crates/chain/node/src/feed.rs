@@ -106,15 +106,15 @@ impl Feed {
 
     /// Asks the archive for certificates of epochs that ended.
     pub(crate) async fn certify_steps(&self) -> Result<(), HistoryError> {
-        for (epoch, height) in self.0.records.uncertified_steps()? {
-            let Some(certificate) = self.certificate(height).await else { return Ok(()) };
-            self.0.records.certify_step(epoch, &certificate)?;
-        }
-        Ok(())
+        certify(&self.0.records, |height| self.certificate(height)).await
     }
 
-    pub(crate) fn records(&self) -> &Records {
-        &self.0.records
+    /// Uses the records on a thread that may wait for the disk.
+    pub(crate) async fn recorded<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Records) -> Result<T, HistoryError> + Send + 'static,
+    ) -> Result<T, HistoryError> {
+        aside(&self.0.records, read).await
     }
 
     pub(crate) fn marshal(&self) -> &Marshal {
@@ -157,7 +157,8 @@ impl Feed {
             }
             height = height.next();
             // The last block of an epoch has a certificate of its own, so this stays inside one.
-            let Some(next) = self.0.records.header(height)? else { break };
+            let next = self.recorded(move |records| records.header(height)).await?;
+            let Some(next) = next else { break };
             descendants.push(next);
         }
         Ok(None)
@@ -165,12 +166,37 @@ impl Feed {
 
     /// A block of the past as the stream sends it; `None` if it is not kept.
     pub(crate) async fn past(&self, height: Height) -> Result<Option<StreamEvent>, HistoryError> {
-        let header = self.0.records.header(height)?;
-        let transactions = self.0.records.transactions(height)?;
-        let (Some(header), Some(transactions)) = (header, transactions) else { return Ok(None) };
+        let found = self
+            .recorded(move |records| Ok((records.header(height)?, records.transactions(height)?)));
+        let (Some(header), Some(transactions)) = found.await? else { return Ok(None) };
         let certificate = self.certificate(height).await;
         Ok(Some(event(&Applied { header, transactions }, certificate)))
     }
+}
+
+/// Completes the steps of epochs with the certificates that `find` finds. One that is missing holds
+/// up no other.
+pub(crate) async fn certify<F: Future<Output = Option<Vec<u8>>>>(
+    records: &Records,
+    find: impl Fn(Height) -> F,
+) -> Result<(), HistoryError> {
+    for (epoch, height) in aside(records, Records::uncertified_steps).await? {
+        if let Some(certificate) = find(height).await {
+            aside(records, move |records| records.certify_step(epoch, &certificate)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Uses the records where nobody else waits for the disk: the runtime's few threads also carry
+/// votes.
+async fn aside<T: Send + 'static>(
+    records: &Records,
+    read: impl FnOnce(&Records) -> Result<T, HistoryError> + Send + 'static,
+) -> Result<T, HistoryError> {
+    let records = records.clone();
+    let done = tokio::task::spawn_blocking(move || read(&records)).await;
+    done.map_err(|_| HistoryError::Damaged("a reader panicked"))?
 }
 
 fn event(block: &Applied, certificate: Option<Vec<u8>>) -> StreamEvent {
@@ -185,4 +211,27 @@ fn event(block: &Applied, certificate: Option<Vec<u8>>) -> StreamEvent {
     };
     let data = serde_json::to_string(&event).expect("a block event has only text keys");
     StreamEvent { height: header.height, data }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_slow_disk_does_not_hold_up_the_runtime() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records.redb");
+        let records = Records::open(&path, crate::History::All, 4).unwrap();
+        let (finish, disk) = mpsc::channel();
+        let patience = Duration::from_secs(10);
+        let slow = aside(&records, move |_| {
+            disk.recv_timeout(patience).map_err(|_| HistoryError::Damaged("it waited alone"))
+        });
+        // The runtime has one thread: the second future runs only if the first one leaves it.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (read, ()) =
+            runtime.block_on(async { tokio::join!(slow, async move { finish.send(7).unwrap() }) });
+        assert_eq!(read.unwrap(), 7);
+    }
 }

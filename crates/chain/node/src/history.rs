@@ -30,6 +30,8 @@ const MAX_EXECUTED: usize = 64;
 const PRUNED_AT_ONCE: usize = 16;
 /// Bytes of pages of the records kept in memory.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
+/// Steps behind which no step that lacks its certificate is looked for.
+const CERTIFIED_IN_A_ROW: u32 = 64;
 const VERSION: u64 = 1;
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -257,14 +259,14 @@ impl Records {
         Ok(merkle::prove(&leaves, receipt.index))
     }
 
-    /// The steps from genesis to the seats of `epoch`; `None` if one is not recorded, as on a node
-    /// that joined later.
-    pub fn steps(&self, epoch: Epoch) -> Result<Option<Vec<EpochStep>>, HistoryError> {
+    /// The steps from the seats of one epoch to those of a later one; `None` if one is not recorded,
+    /// as on a node that joined later.
+    pub fn steps(&self, from: Epoch, to: Epoch) -> Result<Option<Vec<EpochStep>>, HistoryError> {
         let transaction = self.0.database.begin_read().map_err(store)?;
         let steps = transaction.open_table(STEPS).map_err(store)?;
         let certificates = transaction.open_table(STEP_CERTIFICATES).map_err(store)?;
         let mut path = Vec::new();
-        for epoch in 0..epoch.0 {
+        for epoch in from.0..to.0 {
             let step = steps.get(epoch).map_err(store)?;
             let certificate = certificates.get(epoch).map_err(store)?;
             let (Some(step), Some(certificate)) = (step, certificate) else { return Ok(None) };
@@ -282,12 +284,18 @@ impl Records {
         let steps = transaction.open_table(STEPS).map_err(store)?;
         let certificates = transaction.open_table(STEP_CERTIFICATES).map_err(store)?;
         let mut open = Vec::new();
-        // Certificates are added in order, so only the newest steps can lack one.
+        let mut certified = 0_u32;
         for step in steps.iter().map_err(store)?.rev() {
             let (epoch, bytes) = step.map_err(store)?;
             if certificates.get(epoch.value()).map_err(store)?.is_some() {
-                break;
+                certified = certified.saturating_add(1);
+                // A certificate that has not come by now does not come any more.
+                if certified == CERTIFIED_IN_A_ROW {
+                    break;
+                }
+                continue;
             }
+            certified = 0;
             let (header, _) = decode_step(bytes.value())?;
             open.push((header.epoch, header.height));
         }

@@ -144,15 +144,36 @@ fn old_receipts_go_and_the_steps_of_epochs_stay() {
     assert_eq!(records.header(Height(13)).unwrap(), None);
     assert!(records.find(id(14, 1)).unwrap().is_some());
 
-    assert_eq!(records.steps(Epoch(1)).unwrap(), None, "no certificates yet");
+    assert_eq!(records.steps(Epoch(0), Epoch(1)).unwrap(), None, "no certificates yet");
     let open = records.uncertified_steps().unwrap();
     assert_eq!(open.first(), Some(&(Epoch(0), Height(3))));
     for (epoch, _) in open {
         records.certify_step(epoch, &[7]).unwrap();
     }
     assert!(records.uncertified_steps().unwrap().is_empty());
-    let steps = records.steps(Epoch(5)).unwrap().unwrap();
+    let steps = records.steps(Epoch(0), Epoch(5)).unwrap().unwrap();
     assert_eq!(steps.len(), 5);
     assert_eq!(steps[4].seats.epoch, Epoch(5));
-    assert_eq!(records.steps(Epoch(6)).unwrap(), None);
+    assert_eq!(records.steps(Epoch(0), Epoch(6)).unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_missing_holds_up_no_other_and_is_taken_when_it_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = open(&folder, Kept::All);
+    for height in 0..16 {
+        record(&records, height, (height % 4 == 3).then(|| seats(height / 4 + 1)));
+    }
+    let missing = Height(7);
+    let find = |height: Height| async move {
+        (height != missing).then(|| vec![u8::try_from(height.0).unwrap()])
+    };
+    crate::feed::certify(&records, find).await.unwrap();
+    let known = records.steps(Epoch(2), Epoch(4)).unwrap().unwrap();
+    assert_eq!(known[0].finalized.certificate, [11]);
+    assert_eq!(records.steps(Epoch(0), Epoch(4)).unwrap(), None);
+    assert_eq!(records.uncertified_steps().unwrap(), [(Epoch(1), missing)]);
+
+    crate::feed::certify(&records, |_| async { Some(vec![7]) }).await.unwrap();
+    assert_eq!(records.steps(Epoch(0), Epoch(4)).unwrap().unwrap().len(), 4);
 }

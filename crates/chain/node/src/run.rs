@@ -88,6 +88,8 @@ pub struct NodeConfig {
     pub rpc: SocketAddr,
     /// Whether others than this machine may ask.
     pub rpc_public: bool,
+    /// Whether others than this machine may read its metrics.
+    pub metrics_public: bool,
     /// Nodes without a seat that may link to it.
     pub guests: Vec<Guest>,
     /// What it keeps of the past.
@@ -121,6 +123,7 @@ impl NodeConfig {
             listen,
             rpc,
             rpc_public: false,
+            metrics_public: false,
             guests: Vec::new(),
             history: History::All,
             mempool: Limits::default(),
@@ -131,6 +134,9 @@ impl NodeConfig {
         }
     }
 }
+
+/// First part of all names in a data folder.
+pub(crate) const PARTITION_PREFIX: &str = "node";
 
 /// Why a node did not start, or stopped by itself.
 #[derive(Debug, thiserror::Error)]
@@ -259,7 +265,7 @@ async fn serve(
             blocker: oracle,
             strategy: context.child("workers").strategy(config.workers),
             mempool: mempool.clone(),
-            partition_prefix: "node".to_owned(),
+            partition_prefix: PARTITION_PREFIX.to_owned(),
             guests,
             timeouts: config.timeouts,
             history: config.history,
@@ -283,6 +289,7 @@ async fn serve(
         node.intake.clone(),
         mempool,
         feed,
+        config.metrics_public,
         ending,
     );
     let server = rpc::serve(listener, api);

@@ -19,8 +19,8 @@ use opengpu_ledger::genesis_seats;
 use opengpu_light::{Link, Presence, ReceiptBundle, StateBundle, StateProof, Trust};
 use opengpu_node::{DataError, NodeConfig, NodeError, NodeKeys, run_until};
 use opengpu_types::{
-    Address, Amount, Authorization, ChainId, Entry, Height, Key, List, Millis, Nonce, Operation,
-    SignedTransaction, Text, Transaction, TransactionId,
+    Address, Amount, Authorization, ChainId, Entry, Epoch, Height, Key, List, Millis, Nonce,
+    Operation, SignedTransaction, Text, Transaction, TransactionId,
 };
 use rand::{SeedableRng as _, rngs::StdRng};
 use std::{
@@ -125,17 +125,34 @@ fn trust(network: &DevNetwork) -> Trust {
 }
 
 fn assert_receipt_holds(network: &DevNetwork, rpc: &Rpc, id: TransactionId) -> ReceiptBundle {
-    let bundle = ReceiptBundle::from_bytes(&rpc.receipt(id).unwrap()).unwrap();
+    let bundle = ReceiptBundle::from_bytes(&rpc.receipt(id, Epoch(0)).unwrap()).unwrap();
     assert_eq!(bundle.receipt.transaction, Some(id));
     bundle.verify(&mut StdRng::seed_from_u64(1), trust(network)).unwrap();
     bundle
 }
 
 fn assert_state_holds(network: &DevNetwork, rpc: &Rpc, key: Key) -> StateBundle {
-    let bundle = StateBundle::from_bytes(&rpc.state_bundle(&key).unwrap()).unwrap();
+    let bundle = StateBundle::from_bytes(&rpc.state_bundle(&key, Epoch(0)).unwrap()).unwrap();
     assert_eq!(bundle.key, key);
     bundle.verify(&mut StdRng::seed_from_u64(1), trust(network)).unwrap();
     bundle
+}
+
+/// Whoever knows the seats of a later epoch gets, and needs, only the steps since then.
+fn assert_short_from_a_checkpoint(network: &DevNetwork, rpc: &Rpc, whole: &ReceiptBundle) {
+    let rng = &mut StdRng::seed_from_u64(1);
+    let checkpoint = trust(network).follow(rng, &whole.steps[..1]).unwrap();
+    assert_eq!(checkpoint.seats.epoch, Epoch(1));
+    let id = whole.receipt.transaction.unwrap();
+    let short = ReceiptBundle::from_bytes(&rpc.receipt(id, Epoch(1)).unwrap()).unwrap();
+    assert_eq!(short.steps, whole.steps[1..]);
+    short.verify(rng, checkpoint.clone()).unwrap();
+    assert!(short.verify(rng, trust(network)).is_err(), "the genesis alone does not prove it");
+    let state = StateBundle::from_bytes(&rpc.state_bundle(&Key::Chain, Epoch(1)).unwrap()).unwrap();
+    assert_eq!(state.steps[..1], whole.steps[1..2]);
+    state.verify(rng, checkpoint).unwrap();
+    let late = rpc.receipt(id, Epoch(1_000)).unwrap_err();
+    assert_eq!(late.code(), Some("bad-request"), "{late}");
 }
 
 /// One request without the client: what a monitoring system or a stranger sends.
@@ -197,7 +214,7 @@ fn assert_contract(network: &DevNetwork, rpc: &Rpc) {
     assert!(rpc.supply().unwrap().supply.minted <= Amount::CAP);
     let unknown = TransactionId(network.genesis.digest());
     assert_eq!(rpc.transaction(unknown).unwrap().status, Progress::Unknown);
-    assert_eq!(rpc.receipt(unknown).unwrap_err().code(), Some("not-found"));
+    assert_eq!(rpc.receipt(unknown, Epoch(0)).unwrap_err().code(), Some("not-found"));
 }
 
 #[test]
@@ -214,6 +231,7 @@ fn a_transfer_over_http_is_final_provable_offline_and_survives_a_restart() {
     let bundle = assert_receipt_holds(&network, &node.rpc, second);
     assert!(bundle.steps.len() >= 2, "the steps of the epochs are in the bundle");
     assert_receipt_holds(&network, &node.rpc, first);
+    assert_short_from_a_checkpoint(&network, &node.rpc, &bundle);
     let mut other = trust(&network);
     other.chain = ChainId(1);
     let verdict = bundle.verify(&mut StdRng::seed_from_u64(1), other);
@@ -300,4 +318,28 @@ fn a_folder_in_use_a_foreign_folder_and_an_open_rpc_are_refused() {
         ..config(&network, folder.path())
     };
     assert!(matches!(run_until(open, async {}), Err(NodeError::RpcExposed(_))));
+}
+
+#[test]
+fn whoever_sends_slowly_keeps_nobody_from_reading_and_is_told_to_hurry() {
+    let (network, folder) = (network(7), tempfile::tempdir().unwrap());
+    let node = start(config(&network, folder.path()));
+    let address = node.rpc.url().strip_prefix("http://").unwrap();
+    // More than the node answers at once.
+    let slow: Vec<_> = (0..150)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            let head = "POST /v1/transactions HTTP/1.1\r\nhost: x\r\ncontent-length: 99\r\n\r\n";
+            stream.write_all(format!("{head}a").as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    for _ in 0..20 {
+        assert!(raw(&node.rpc, "GET /v1/status").starts_with("HTTP/1.1 200"));
+    }
+    let mut first = slow.into_iter().next().unwrap();
+    let mut answer = [0; 12];
+    first.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 408");
+    node.stop();
 }

@@ -183,8 +183,14 @@ impl Network {
         let index = self.nodes.len();
         let folder = node_folder(&self.path, index);
         let listen = host.0;
-        let (keep_blocks, followers) = (None, Vec::new());
-        let settings = Settings { listen, rpc, rpc_public: false, keep_blocks, followers };
+        let settings = Settings {
+            listen,
+            rpc,
+            rpc_public: false,
+            metrics_public: false,
+            keep_blocks: None,
+            followers: Vec::new(),
+        };
         folder.create(keys, &self.genesis, &settings)?;
         let node = DevNode::open(folder, index)?;
         self.store(&node.wallet, operator)?;

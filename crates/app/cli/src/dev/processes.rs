@@ -1,7 +1,8 @@
 //! Nodes as child processes: started in their own process group, stopped by their own ids.
 //!
 //! A terminal sends Ctrl-C to its whole foreground group; the children are outside of it, so that
-//! they are stopped once, by us, and can finish what they write.
+//! they are stopped once, by us, and can finish what they write. Each holds a pipe to us as its
+//! stdin, which the system closes if we are killed: then they stop by themselves.
 
 use super::network::{DevNode, LOG};
 use crate::exit::{Complaint, Exit};
@@ -56,6 +57,7 @@ impl Stop {
 
 #[derive(Debug)]
 struct Process {
+    /// With our end of its stdin.
     child: Child,
     folder: PathBuf,
 }
@@ -75,7 +77,8 @@ impl Processes {
             .arg(&path)
             .args(["--operator", &node.wallet, "--home"])
             .arg(home)
-            .stdin(Stdio::null())
+            .arg("--until-stdin-ends")
+            .stdin(Stdio::piped())
             .stdout(log.try_clone()?)
             .stderr(log)
             .process_group(0)
@@ -110,6 +113,7 @@ impl Processes {
                 thread::sleep(LOOK_EVERY);
             }
             let _ = process.child.kill();
+            // Closes our end of its stdin as well, which is why it comes last.
             let _ = process.child.wait();
         }
         self.0.clear();

@@ -15,7 +15,7 @@ use opengpu_client::{
     devnet, send,
 };
 use opengpu_crypto::Keypair;
-use opengpu_types::{Address, Amount, ConsensusKey, NetworkAddress, Operation, Permille};
+use opengpu_types::{Address, Amount, ConsensusKey, Epoch, NetworkAddress, Operation, Permille};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -162,17 +162,17 @@ impl Tour<'_> {
     }
 
     fn receipt(&self, sent: &TransactionInfo) -> Result<()> {
-        let bytes = self.rpc.receipt(sent.id)?;
+        let bytes = self.rpc.receipt(sent.id, Epoch(0))?;
         let path = self.network.path().join(RECEIPT);
         std::fs::write(&path, &bytes).with_context(|| format!("writing {}", path.display()))?;
-        let checked = verify::receipt(&bytes, &self.network.genesis)?;
+        let trust = verify::trust(&self.network.genesis)?;
+        let checked = verify::receipt(&bytes, trust.clone())?;
         let mut damaged = bytes;
         if let Some(byte) = damaged.last_mut() {
             *byte ^= 1;
         }
-        let refused = verify::receipt(&damaged, &self.network.genesis)
-            .err()
-            .context("a damaged receipt was not refused")?;
+        let refused = verify::receipt(&damaged, trust);
+        let refused = refused.err().context("a damaged receipt was not refused")?;
         let text = format!(
             "the receipt of the transfer in {} is true: block {}, fee {} oGPU\n\
              with one flipped bit it is refused: {refused:#}",

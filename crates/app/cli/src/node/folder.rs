@@ -33,6 +33,9 @@ pub(crate) struct Settings {
     /// Whether others than this machine may ask it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) rpc_public: bool,
+    /// Whether others than this machine may read its metrics.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) metrics_public: bool,
     /// Blocks that it keeps; all of them if none is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keep_blocks: Option<u64>,
@@ -120,6 +123,7 @@ mod tests {
             listen: "0.0.0.0:26700".parse().unwrap(),
             rpc: "127.0.0.1:26600".parse().unwrap(),
             rpc_public: true,
+            metrics_public: true,
             keep_blocks: Some(1_000),
             followers: vec![follower],
         };

@@ -26,6 +26,10 @@ pub(crate) enum Command {
         /// conflicting votes by itself.
         #[arg(long, value_name = "NAME")]
         operator: Option<String>,
+        /// Also end when stdin ends: whoever started the node holds its other end, and the system
+        /// closes it when he dies, however he dies.
+        #[arg(long, hide = true)]
+        until_stdin_ends: bool,
     },
     /// Show who a node is: its public keys and addresses.
     Keys {
@@ -60,7 +64,12 @@ pub(crate) struct Init {
 pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
     match command {
         Command::Init(arguments) => init(context, &arguments),
-        Command::Run { data, operator } => run::run(context, data, operator.as_deref()),
+        Command::Run { data, operator, until_stdin_ends } => {
+            if until_stdin_ends {
+                run::end_with_stdin()?;
+            }
+            run::run(context, data, operator.as_deref())
+        }
         Command::Keys { data } => {
             let folder = Folder::new(data);
             show(context, &folder.keys()?, &folder.genesis()?, &folder.settings()?)
@@ -81,6 +90,7 @@ fn init(context: &Context, arguments: &Init) -> Result<()> {
         listen: arguments.listen,
         rpc: arguments.rpc,
         rpc_public: arguments.rpc_public,
+        metrics_public: false,
         keep_blocks: arguments.keep_blocks,
         followers: Vec::new(),
     };

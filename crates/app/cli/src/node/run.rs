@@ -8,7 +8,8 @@ use anyhow::{Context as _, Result};
 use opengpu_client::api::digest_from_text;
 use opengpu_node::{Guest, History, NodeConfig, NodeKeys};
 use opengpu_types::ConsensusKey;
-use std::{path::PathBuf, sync::Arc};
+use rustix::process::{Signal, getpid, kill_process};
+use std::{path::PathBuf, sync::Arc, thread};
 use tracing_subscriber::EnvFilter;
 
 /// What is logged unless told otherwise: our own parts, and what goes wrong in the engine.
@@ -26,9 +27,21 @@ pub(crate) fn run(context: &Context, data: PathBuf, operator: Option<&str>) -> R
     let state = folder.path().join("state");
     let mut config = NodeConfig::new(state, genesis, keys, settings.listen, settings.rpc);
     config.rpc_public = settings.rpc_public;
+    config.metrics_public = settings.metrics_public;
     config.guests = settings.followers.iter().map(guest).collect::<Result<_>>()?;
     config.history = settings.keep_blocks.map_or(History::All, History::Recent);
     Ok(opengpu_node::run(config)?)
+}
+
+/// Asks this process to end, as a signal would, when its stdin ends.
+pub(crate) fn end_with_stdin() -> Result<()> {
+    let watch = || {
+        // Nothing is sent there: it ends, or it fails, and both mean that nobody is left.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        let _ = kill_process(getpid(), Signal::TERM);
+    };
+    thread::Builder::new().name("stdin".to_owned()).spawn(watch).context("watching stdin")?;
+    Ok(())
 }
 
 fn guest(follower: &Follower) -> Result<Guest> {

@@ -1,6 +1,6 @@
 //! Events of receipts as JSON: a kind and the fields of the event.
 
-use super::form::hex_text;
+use super::form::{self, hex_text};
 use opengpu_types::{
     Address, Amount, CloseReason, ConsensusKey, DutyKind, Epoch, Event, Millis, Permille, Purpose,
     SlashReason, UnbondingId,
@@ -111,10 +111,7 @@ fields!(
         CloseReason::Emptied => "emptied",
         CloseReason::Replaced => "replaced",
     },
-    SlashReason: reason => match reason {
-        SlashReason::ConflictingVotes => "conflicting-votes",
-        SlashReason::MissedTurns => "missed-turns",
-    },
+    SlashReason: reason => form::slash_reason(*reason),
 );
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 
 use opengpu_types::{
     Address, Amount, BeaconPublicKey, BeaconSignature, ChainId, ConsensusKey, Digest, Epoch,
-    Height, Millis, NetworkAddress, Nonce, Permille, RuleVersion, Seed, Text, TransactionId, View,
-    Weight,
+    Height, Millis, NetworkAddress, Nonce, Permille, RuleVersion, Seed, SlashReason, Text,
+    TransactionId, View, Weight,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -140,6 +140,28 @@ macro_rules! as_number {
 }
 
 as_number!(ChainId, Epoch, Height, Millis, Nonce, RuleVersion, View, Weight);
+
+/// A reason for a slash in one word.
+pub const fn slash_reason(reason: SlashReason) -> &'static str {
+    match reason {
+        SlashReason::ConflictingVotes => "conflicting-votes",
+        SlashReason::MissedTurns => "missed-turns",
+    }
+}
+
+impl Form for SlashReason {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(slash_reason(*self))
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        [Self::ConflictingVotes, Self::MissedTurns]
+            .into_iter()
+            .find(|reason| slash_reason(*reason) == text)
+            .ok_or_else(|| D::Error::custom("no reason for a slash"))
+    }
+}
 
 impl Form for Permille {
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -4,7 +4,8 @@
 pub const TRANSACTIONS: &str = "/v1/transactions";
 /// How far a transaction is.
 pub const TRANSACTION: &str = "/v1/transactions/{id}";
-/// Receipt of a final transaction with everything needed to check it offline, as bytes.
+/// Receipt of a final transaction with everything needed to check it offline, as bytes;
+/// `?from=EPOCH` leaves out what leads to the seats of that epoch.
 pub const RECEIPT: &str = "/v1/transactions/{id}/receipt";
 /// An account.
 pub const ACCOUNT: &str = "/v1/accounts/{address}";
@@ -25,7 +26,8 @@ pub const STATUS: &str = "/v1/status";
 /// An entry of the state by the hexadecimal canonical encoding of its key; `?proof=true` adds a
 /// proof of the value, or of its absence.
 pub const STATE: &str = "/v1/state/{key}";
-/// An entry of the state, or its absence, with everything needed to check it offline, as bytes.
+/// An entry of the state, or its absence, with everything needed to check it offline, as bytes;
+/// `?from=EPOCH` leaves out what leads to the seats of that epoch.
 pub const STATE_BUNDLE: &str = "/v1/state/{key}/bundle";
 /// Server-sent events: one `block` for each final block, with its height as the event's id.
 pub const STREAM: &str = "/v1/stream";
@@ -33,7 +35,7 @@ pub const STREAM: &str = "/v1/stream";
 pub const HEALTH: &str = "/healthz";
 /// Whether the node has caught up and answers for the chain.
 pub const READY: &str = "/readyz";
-/// Prometheus metrics.
+/// Prometheus metrics; for this machine alone, unless the node's owner says otherwise.
 pub const METRICS: &str = "/metrics";
 
 /// The word for the newest block in [`BLOCK`].

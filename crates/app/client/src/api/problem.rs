@@ -13,6 +13,8 @@ pub mod codes {
     pub const NOT_FOUND: &str = "not-found";
     /// The body is over the limit.
     pub const TOO_LARGE: &str = "too-large";
+    /// The body did not arrive in time.
+    pub const TOO_SLOW: &str = "too-slow";
     /// Too many requests from this client.
     pub const TOO_MANY: &str = "too-many-requests";
     /// The node has no room now; try again later.

@@ -3,10 +3,11 @@
 use super::{
     Api,
     problem::{Answer, Refused},
+    transactions::Since,
 };
 use axum::{
     Json,
-    extract::{Path, Query, State},
+    extract::{Path, Query, State, rejection::QueryRejection},
     http::header,
     response::IntoResponse,
 };
@@ -27,7 +28,7 @@ pub(super) struct Wishes {
 pub(super) async fn entry(
     State(api): State<Api>,
     Path(key): Path<String>,
-    wishes: Result<Query<Wishes>, axum::extract::rejection::QueryRejection>,
+    wishes: Result<Query<Wishes>, QueryRejection>,
 ) -> Answer<Json<StateInfo>> {
     let key = key_of(&key)?;
     let Query(wishes) = wishes.map_err(|error| Refused::bad_request(error.body_text()))?;
@@ -46,18 +47,19 @@ pub(super) async fn entry(
 pub(super) async fn bundle(
     State(api): State<Api>,
     Path(key): Path<String>,
+    since: Result<Query<Since>, QueryRejection>,
 ) -> Answer<impl IntoResponse> {
-    let key = key_of(&key)?;
+    let (key, from) = (key_of(&key)?, Since::epoch(since)?);
     let view = api.view().await?;
     let (height, root) = (view.height(), view.root());
     let (entry, proof) = view.prove(key).await?;
     // From here on the network is waited for; the next block must not wait for that.
     drop(view);
-    let header = api.0.feed.records().header(height)?;
+    let header = api.0.feed.recorded(move |records| records.header(height)).await?;
     let header = header.filter(|header| header.state.root == root).ok_or_else(|| {
         Refused::internal(format!("the state is not that of the recorded block {height}"))
     })?;
-    let steps = api.steps(&header).await?;
+    let steps = api.steps(from, &header).await?;
     let finalized = api.finalized(header).await?;
     let bundle = StateBundle { steps, finalized, key, entry, proof };
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], bundle.to_bytes()))

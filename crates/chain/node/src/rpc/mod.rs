@@ -9,9 +9,17 @@
 //! | [`stream`] | final blocks as they come |
 //! | [`health`] | liveness, readiness, metrics |
 //!
-//! Everything has a limit: connections, requests at once, time per request, bytes per body,
-//! readers of the stream and what waits for each of them. A request over a limit is turned away with
-//! a problem.
+//! Everything has a limit: connections and their silence ([`connections`]), bodies at once and the
+//! time each may take to arrive, requests at once, time per request, bytes per body, readers of the
+//! stream and what waits for each of them. A request over a limit is turned away with a problem.
+//!
+//! ```text
+//! connection ─► head ─► room for a body ─► body ─► room for a request ─► handler ─► answer
+//!               20 s                       5 s                           15 s       20 s per stall
+//! ```
+//!
+//! Room for a request is taken when all of it is there, so whoever sends slowly holds nothing that
+//! somebody else needs in order to read.
 //!
 //! Answers speak about the last final block that is applied ([`view::View`]); nothing here changes
 //! the chain, and nothing here is trusted by it.
@@ -32,25 +40,32 @@ use crate::{
 };
 use axum::{
     Router,
-    extract::{DefaultBodyLimit, Request, State},
+    body::{Body, Bytes, HttpBody as _},
+    extract::{DefaultBodyLimit, FromRequest as _, Request, State},
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
 use commonware_parallel::Rayon;
 use commonware_runtime::tokio::Context;
-use connections::Limited;
+use connections::Limits;
 use opengpu_client::api::{MAX_BODY, paths};
 use opengpu_types::{ConsensusKey, Digest, Genesis};
-use problem::Refused;
+use problem::{Answer, Refused};
 use std::{io, sync::Arc, time::Duration};
 use tokio::{
     net::TcpListener,
-    sync::{Semaphore, watch},
+    sync::{Semaphore, SemaphorePermit, watch},
 };
 
-/// Connections at once.
-const MAX_CONNECTIONS: usize = 512;
+/// What a connection may do.
+const CONNECTIONS: Limits =
+    Limits { connections: 512, head: Duration::from_secs(20), stall: Duration::from_secs(20) };
+/// Requests with a body at once, from its first byte to the answer: they bound the memory for
+/// bodies.
+const MAX_BODIES: usize = 64;
+/// How long a body may take to arrive.
+const BODY_PATIENCE: Duration = Duration::from_secs(5);
 /// Requests at once.
 const MAX_REQUESTS: usize = 128;
 /// Readers of the stream at once.
@@ -70,6 +85,8 @@ struct Inner {
     intake: Intake<Context, Rayon>,
     mempool: Mempool,
     feed: Feed,
+    metrics_public: bool,
+    bodies: Semaphore,
     requests: Semaphore,
     subscribers: Arc<Semaphore>,
     /// Resolves when the RPC ends.
@@ -77,6 +94,7 @@ struct Inner {
 }
 
 impl Api {
+    #[expect(clippy::too_many_arguments, reason = "the parts of a node, named once")]
     pub(crate) fn new(
         context: Context,
         genesis: Arc<Genesis>,
@@ -84,6 +102,7 @@ impl Api {
         intake: Intake<Context, Rayon>,
         mempool: Mempool,
         feed: Feed,
+        metrics_public: bool,
         ending: watch::Receiver<()>,
     ) -> Self {
         let genesis_digest = genesis.digest();
@@ -95,6 +114,8 @@ impl Api {
             intake,
             mempool,
             feed,
+            metrics_public,
+            bodies: Semaphore::new(MAX_BODIES),
             requests: Semaphore::new(MAX_REQUESTS),
             subscribers: Arc::new(Semaphore::new(MAX_SUBSCRIBERS)),
             ending,
@@ -104,14 +125,8 @@ impl Api {
 
 /// Serves until the API's end.
 pub(crate) async fn serve(listener: TcpListener, api: Api) -> io::Result<()> {
-    let mut ending = api.0.ending.clone();
-    let listener = Limited::new(listener, MAX_CONNECTIONS);
-    axum::serve(listener, router(api))
-        .with_graceful_shutdown(async move {
-            // The sender is dropped to end it.
-            let _ = ending.changed().await;
-        })
-        .await
+    let ending = api.0.ending.clone();
+    connections::serve(listener, router(api), CONNECTIONS, ending).await
 }
 
 fn router(api: Api) -> Router {
@@ -134,8 +149,8 @@ fn router(api: Api) -> Router {
         .route(paths::METRICS, get(health::metrics))
         .fallback(|| async { Refused::not_found("there is no such route") })
         .method_not_allowed_fallback(|| async { Refused::bad_request("not with this method") })
-        .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn_with_state(api.clone(), limit))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
         // Whether the process lives can be asked when it has no room for anything else.
         .route(paths::HEALTH, get(health::alive))
         .with_state(api)
@@ -144,6 +159,13 @@ fn router(api: Api) -> Router {
 /// Turns a request away when there are too many, and ends one that takes too long.
 async fn limit(State(api): State<Api>, request: Request, next: Next) -> Response {
     let metrics = api.0.feed.metrics();
+    let (request, _body_room) = match received(&api.0.bodies, request).await {
+        Ok(received) => received,
+        Err(refused) => {
+            metrics.turned_away.inc();
+            return refused.into_response();
+        }
+    };
     let Ok(_room) = api.0.requests.try_acquire() else {
         metrics.turned_away.inc();
         return Refused::busy("the node answers as many requests as it can").into_response();
@@ -153,4 +175,24 @@ async fn limit(State(api): State<Api>, request: Request, next: Next) -> Response
         Ok(response) => response,
         Err(_) => Refused::busy("the request took too long").into_response(),
     }
+}
+
+/// A request whose body is here, with the room that the body takes.
+async fn received(
+    bodies: &Semaphore,
+    request: Request,
+) -> Answer<(Request, Option<SemaphorePermit<'_>>)> {
+    if request.body().is_end_stream() {
+        return Ok((request, None));
+    }
+    let Ok(Ok(room)) = tokio::time::timeout(PATIENCE, bodies.acquire()).await else {
+        return Err(Refused::busy("the node takes as many bodies as it can"));
+    };
+    let (head, body) = request.into_parts();
+    let reading = Bytes::from_request(Request::from_parts(head.clone(), body), &());
+    let Ok(read) = tokio::time::timeout(BODY_PATIENCE, reading).await else {
+        return Err(Refused::too_slow("the body did not arrive in time"));
+    };
+    let bytes = read.map_err(|error| transactions::unread(&error))?;
+    Ok((Request::from_parts(head, Body::from(bytes)), Some(room)))
 }

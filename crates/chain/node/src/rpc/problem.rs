@@ -40,6 +40,11 @@ impl Refused {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, codes::TOO_LARGE, "Too large", detail)
     }
 
+    /// The body did not arrive in time.
+    pub(crate) fn too_slow(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, codes::TOO_SLOW, "Too slow", detail)
+    }
+
     /// No room now.
     pub(crate) fn busy(detail: impl Into<String>) -> Self {
         let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, codes::BUSY, "Busy", detail);

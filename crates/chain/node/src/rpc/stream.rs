@@ -46,7 +46,8 @@ pub(super) async fn stream(
             Height(parse(text, "a height")?).next()
         }
     };
-    if next <= newest && feed.records().header(next)?.is_none() {
+    let kept = feed.recorded(move |records| records.header(next)).await?;
+    if next <= newest && kept.is_none() {
         return Err(Refused::not_kept(format!("this node does not keep block {next}")));
     }
     let subscribers = feed.metrics().subscribers.clone();

@@ -8,7 +8,10 @@ use crate::mempool::{PoolRefusal, Refusal, Standing, SubmitError};
 use axum::{
     Json,
     body::Bytes,
-    extract::{Path, State, rejection::BytesRejection},
+    extract::{
+        Path, Query, State,
+        rejection::{BytesRejection, QueryRejection},
+    },
     http::{StatusCode, header},
     response::IntoResponse,
 };
@@ -18,17 +21,15 @@ use opengpu_client::api::{
     Batch, Submission, SubmissionStatus, TransactionInfo, codes, digest_from_text,
 };
 use opengpu_light::{EpochStep, FinalizedHeader, ReceiptBundle};
-use opengpu_types::{Header, TransactionId};
+use opengpu_types::{Epoch, Header, TransactionId};
+use serde::Deserialize;
 
 /// Takes transactions in; one answer for each, in the same sequence.
 pub(super) async fn submit(
     State(api): State<Api>,
     body: Result<Bytes, BytesRejection>,
 ) -> Answer<Json<Vec<Submission>>> {
-    let body = body.map_err(|error| match error.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Refused::too_large(error.body_text()),
-        _ => Refused::bad_request(error.body_text()),
-    })?;
+    let body = body.map_err(|error| unread(&error))?;
     let batch = Batch::decode(body).map_err(|error| {
         Refused::bad_request(format!("the body is no list of transactions: {error}"))
     })?;
@@ -70,6 +71,14 @@ pub(super) async fn submit(
     Ok(Json(answers))
 }
 
+/// Why a body cannot be used.
+pub(super) fn unread(error: &BytesRejection) -> Refused {
+    match error.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Refused::too_large(error.body_text()),
+        _ => Refused::bad_request(error.body_text()),
+    }
+}
+
 fn submission(id: TransactionId, status: SubmissionStatus, why: Option<Refusal>) -> Submission {
     let (code, reason) = why.map(|why| (why.code.to_owned(), why.reason)).unzip();
     Submission { id, status, code, reason }
@@ -103,7 +112,7 @@ pub(super) async fn progress(
     let id = id_of(&id)?;
     // The pool is asked first: a transaction leaves it after its receipt is recorded.
     let standing = api.0.mempool.standing(&id);
-    if let Some(receipt) = api.0.feed.records().find(id)? {
+    if let Some(receipt) = api.0.feed.recorded(move |records| records.find(id)).await? {
         // Its block is recorded a moment before its state is applied, and is final then already.
         return Ok(Json(TransactionInfo::finalized(id, &receipt)));
     }
@@ -118,26 +127,53 @@ pub(super) async fn progress(
 pub(super) async fn receipt(
     State(api): State<Api>,
     Path(id): Path<String>,
+    since: Result<Query<Since>, QueryRejection>,
 ) -> Answer<impl IntoResponse> {
-    let id = id_of(&id)?;
-    let records = api.0.feed.records();
-    let receipt = records.find(id)?;
-    let receipt = receipt.ok_or_else(|| Refused::not_found(format!("{id} is in no block here")))?;
-    let not_kept = || Refused::not_kept(format!("block {} is not kept", receipt.height));
-    let header = records.header(receipt.height)?.ok_or_else(not_kept)?;
-    let proof = records.proof(&receipt)?.ok_or_else(not_kept)?;
-    let steps = api.steps(&header).await?;
+    let (id, from) = (id_of(&id)?, Since::epoch(since)?);
+    let found = api.0.feed.recorded(move |records| {
+        let Some(receipt) = records.find(id)? else { return Ok(None) };
+        let (header, proof) = (records.header(receipt.height)?, records.proof(&receipt)?);
+        Ok(Some((receipt, header, proof)))
+    });
+    let (receipt, header, proof) =
+        found.await?.ok_or_else(|| Refused::not_found(format!("{id} is in no block here")))?;
+    let (Some(header), Some(proof)) = (header, proof) else {
+        return Err(Refused::not_kept(format!("block {} is not kept", receipt.height)));
+    };
+    let steps = api.steps(from, &header).await?;
     let finalized = api.finalized(header).await?;
     let bundle = ReceiptBundle { steps, finalized, receipt, proof };
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], bundle.to_bytes()))
 }
 
+/// Where a bundle begins.
+#[derive(Debug, Deserialize)]
+pub(super) struct Since {
+    /// The epoch whose seats the reader knows; those of the first one are in the genesis.
+    #[serde(default)]
+    from: u64,
+}
+
+impl Since {
+    pub(super) fn epoch(query: Result<Query<Self>, QueryRejection>) -> Answer<Epoch> {
+        let Query(since) = query.map_err(|error| Refused::bad_request(error.body_text()))?;
+        Ok(Epoch(since.from))
+    }
+}
+
 impl Api {
-    /// The steps from genesis to the epoch of a header.
-    pub(super) async fn steps(&self, header: &Header) -> Answer<Vec<EpochStep>> {
+    /// The steps from the seats of an epoch to those of a header.
+    pub(super) async fn steps(&self, from: Epoch, header: &Header) -> Answer<Vec<EpochStep>> {
+        let to = header.epoch;
+        if from > to {
+            let detail = format!("block {} is of epoch {to}, before {from}", header.height);
+            return Err(Refused::bad_request(detail));
+        }
         self.0.feed.certify_steps().await?;
-        let steps = self.0.feed.records().steps(header.epoch)?;
-        steps.ok_or_else(|| Refused::not_kept("this node does not know all epochs since genesis"))
+        let steps = self.0.feed.recorded(move |records| records.steps(from, to)).await?;
+        steps.ok_or_else(|| {
+            Refused::not_kept(format!("this node does not know all epochs since {from}"))
+        })
     }
 
     /// A header with the certificate that finalizes it.

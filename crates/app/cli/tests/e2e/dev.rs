@@ -1,12 +1,15 @@
 //! The whole product: a network of real processes, walked through, stopped and started again.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
+use crate::network::free_ports;
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
+    fs::File,
     io::{BufRead as _, BufReader},
     net::TcpListener,
     path::Path,
     process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 fn opengpu(home: &Path, arguments: &[&str]) -> Command {
@@ -22,17 +25,6 @@ fn run(home: &Path, arguments: &[&str]) -> Output {
 fn text(output: &Output) -> String {
     let (out, err) = (&output.stdout, &output.stderr);
     format!("{}\n{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
-}
-
-/// The first of so many neighbouring ports that are free now.
-fn free_ports(count: u16) -> u16 {
-    loop {
-        let first = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-        if first.checked_add(count).is_some_and(|end| (first..end).all(free)) {
-            return first;
-        }
-    }
 }
 
 fn start_arguments(rpc: u16, port: u16) -> Vec<String> {
@@ -54,15 +46,15 @@ fn start(home: &Path, arguments: &[&str]) -> Child {
 }
 
 fn stop(mut child: Child) {
-    let id = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]
 fn e2e_the_tour_ends_with_0_and_stops_everything() {
     let home = tempfile::tempdir().unwrap();
-    let (rpc, port) = (free_ports(6), free_ports(6));
+    let rpc = free_ports(12);
+    let port = rpc + 6;
     let mut arguments = start_arguments(rpc, port);
     arguments.extend(["--tour", "--exit"].map(str::to_owned));
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
@@ -79,7 +71,7 @@ fn e2e_the_tour_ends_with_0_and_stops_everything() {
     ] {
         assert!(text.contains(step), "{step}\n{text}");
     }
-    for number in (rpc..rpc.saturating_add(5)).chain(port..port.saturating_add(5)) {
+    for number in (rpc..rpc + 5).chain(port..port + 5) {
         assert!(TcpListener::bind(("127.0.0.1", number)).is_ok(), "port {number} is still used");
     }
 
@@ -98,7 +90,8 @@ fn e2e_the_tour_ends_with_0_and_stops_everything() {
 #[test]
 fn e2e_a_network_stops_on_a_signal_and_goes_on_where_it_was() {
     let home = tempfile::tempdir().unwrap();
-    let (rpc, port) = (free_ports(4), free_ports(4));
+    let rpc = free_ports(8);
+    let port = rpc + 4;
     let arguments = start_arguments(rpc, port);
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let network = start(home.path(), &arguments);
@@ -111,5 +104,38 @@ fn e2e_a_network_stops_on_a_signal_and_goes_on_where_it_was() {
     let node = format!("http://127.0.0.1:{rpc}");
     let account = run(home.path(), &["chain", "account", address, "--node", &node]);
     assert!(text(&account).contains("7.49 oGPU"), "{}", text(&account));
+
+    // A checkpoint made from the genesis serves in its place, for what is asked with it.
+    let ask = |arguments: &[&str]| {
+        let output = run(home.path(), &[arguments, &["--node", &node]].concat());
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output));
+    };
+    ask(&["chain", "checkpoint", "--genesis", "dev/genesis.json", "--file", "here.json"]);
+    ask(&["chain", "checkpoint", "--checkpoint", "here.json", "--file", "later.json"]);
+    ask(&["chain", "state", "supply", "--file", "supply.bin", "--checkpoint", "later.json"]);
+    ask(&["chain", "verify", "supply.bin", "--checkpoint", "later.json"]);
     stop(network);
+}
+
+#[test]
+fn e2e_nodes_do_not_outlive_a_parent_that_was_killed() {
+    let home = tempfile::tempdir().unwrap();
+    let rpc = free_ports(2);
+    let port = rpc + 1;
+    let mut arguments = start_arguments(rpc, port);
+    arguments.extend(["--validators", "1"].map(str::to_owned));
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let mut network = start(home.path(), &arguments);
+    network.kill().unwrap();
+    network.wait().unwrap();
+    // A node holds its folder until the very end of its process.
+    let lock = File::open(home.path().join("dev/nodes/0/state/lock")).unwrap();
+    let begin = Instant::now();
+    while lock.try_lock().is_err() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the node still runs");
+        thread::sleep(Duration::from_millis(50));
+    }
+    drop(lock);
+    // It ended by itself and in order, so the same network starts again.
+    stop(start(home.path(), &arguments));
 }

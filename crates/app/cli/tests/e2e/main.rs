@@ -1,0 +1,15 @@
+//! The whole product with real processes: a local network, and validators that are killed, lose
+//! their disks, or come back on an old copy of them.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::print_stderr,
+    reason = "a test stops where it fails, and its numbers are small"
+)]
+
+mod backup;
+mod dev;
+mod faults;
+mod network;
