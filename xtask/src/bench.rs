@@ -1,6 +1,6 @@
 //! `bench`: builds in release, brings the peers of a measurement and runs its binary.
 //!
-//! A bench is a binary `bench-NAME` of `opengpu-sim` that is told where things are:
+//! A bench is a binary `bench-NAME` of `opengpu-bench` that is told where things are:
 //! `--opengpu PATH` (the product), `--results FOLDER`, `--commit ID`, and for each peer either
 //! `--peer NAME=PATH` or `--no-peer NAME=WHY`.
 //! It prints one line `want <id> <name>: <measured> (wanted <op> <value>) ok|short` per figure and

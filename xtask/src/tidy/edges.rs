@@ -1,7 +1,7 @@
 //! Which crate may depend on which: ranks, the way to the engine, and purity.
 //!
 //! ```text
-//!   6  cli  sim
+//!   6  cli  sim  bench
 //!   5  node  gateway
 //!   4  client  agent
 //!   3  ledger  light  exec  link
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const RULE: &str = "edges";
 const PREFIX: &str = "opengpu-";
 
-const RANKS: [(&str, u8); 15] = [
+const RANKS: [(&str, u8); 16] = [
     ("crypto", 0),
     ("types", 1),
     ("market", 2),
@@ -35,6 +35,7 @@ const RANKS: [(&str, u8); 15] = [
     ("node", 5),
     ("gateway", 5),
     ("sim", 6),
+    ("bench", 6),
     ("cli", 6),
 ];
 

@@ -1,0 +1,187 @@
+//! B11: what four validators finalize, how fast, and what it costs, beside anvil.
+//!
+//! ```text
+//!   start four nodes ─► idle a moment ─► [ load ours | signature limit | load anvil ] x rounds
+//!                                                                    ─► idle minutes ─► report
+//! ```
+//!
+//! - Everything is a process of its own: four nodes of the released binary, anvil, and a sender
+//!   (this program again) that signs before the clock starts and speaks the public RPC.
+//! - A round is one ratio: the rate of the network over the signature limit measured right after
+//!   it, and the processor time of one validator over anvil's. The median of the rounds counts.
+//! - Finality is measured where a user sees it: the block's arrival on a stream minus the time in
+//!   its header, which its leader took when it proposed.
+
+mod accounts;
+mod anvil;
+mod cluster;
+mod ethereum;
+mod fund;
+mod limit;
+mod report;
+mod round;
+mod send_anvil;
+mod send_ours;
+mod sender;
+mod watch;
+
+use crate::{error::BenchError, machine, tell};
+use anvil::Anvils;
+use clap::{Args, Parser, Subcommand};
+use cluster::Cluster;
+use limit::Limit;
+use report::{Peer, Report, Round};
+use round::Idle;
+use std::{path::PathBuf, thread, time::Duration};
+use watch::Watcher;
+
+/// Measures the chain beside its peer.
+#[derive(Debug, Parser)]
+#[command(name = "bench-chain", args_conflicts_with_subcommands = true)]
+pub struct Program {
+    #[command(subcommand)]
+    sender: Option<Sender>,
+    #[command(flatten)]
+    arguments: Option<Arguments>,
+}
+
+/// What this program is when it starts itself.
+#[derive(Debug, Subcommand)]
+enum Sender {
+    /// Sends transfers to our nodes.
+    #[command(hide = true)]
+    SendOurs(send_ours::Arguments),
+    /// Sends transfers to anvil.
+    #[command(hide = true)]
+    SendAnvil(send_anvil::Arguments),
+}
+
+/// What a measurement takes.
+#[derive(Clone, Debug, Args)]
+struct Arguments {
+    /// The product's binary.
+    #[arg(long, value_name = "PATH")]
+    opengpu: PathBuf,
+    /// Folder for results.
+    #[arg(long, value_name = "FOLDER")]
+    results: PathBuf,
+    /// Commit that is measured.
+    #[arg(long, value_name = "ID")]
+    commit: String,
+    /// A peer and its program, as NAME=PATH.
+    #[arg(long, value_name = "NAME=PATH", conflicts_with = "no_peer")]
+    peer: Option<String>,
+    /// A peer that is missing, as NAME=WHY.
+    #[arg(long, value_name = "NAME=WHY")]
+    no_peer: Option<String>,
+    /// Turns of ours and the peer.
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Seconds that are measured in a turn of ours.
+    #[arg(long, default_value_t = 15)]
+    seconds: u64,
+    /// Seconds without load at the end.
+    #[arg(long, default_value_t = 300)]
+    idle_seconds: u64,
+    /// Accounts that exist and send.
+    #[arg(long, default_value_t = 100_000)]
+    accounts: u32,
+    /// Transfers that are sent and not yet final, at most.
+    #[arg(long, default_value_t = 8_000)]
+    in_flight: u64,
+    /// Transfers in one request.
+    #[arg(long, default_value_t = 500)]
+    batch: usize,
+    /// A short run to see that it works; its figures are never written as a result.
+    #[arg(long)]
+    quick: bool,
+    /// Keeps the nodes' folders here instead of throwing them away.
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// A quick run measures less of everything.
+    fn settled(mut self) -> Self {
+        if self.quick {
+            self.rounds = self.rounds.min(2);
+            self.seconds = self.seconds.min(5);
+            self.idle_seconds = self.idle_seconds.min(15);
+            self.accounts = self.accounts.min(10_000);
+        }
+        self
+    }
+
+    fn peer(&self) -> Peer {
+        let value = |text: &str| text.split_once('=').map(|(_, value)| value.to_owned());
+        match (self.peer.as_deref().and_then(value), self.no_peer.as_deref().and_then(value)) {
+            (Some(path), _) => Peer::At(PathBuf::from(path)),
+            (None, Some(why)) => Peer::Missing(why),
+            (None, None) => Peer::Missing("not asked for".to_owned()),
+        }
+    }
+}
+
+/// Measures, or sends if this is a sender.
+pub fn run(program: Program) -> Result<(), BenchError> {
+    match (program.sender, program.arguments) {
+        (Some(Sender::SendOurs(arguments)), _) => send_ours::run(arguments),
+        (Some(Sender::SendAnvil(arguments)), _) => send_anvil::run(&arguments),
+        (None, Some(arguments)) => measure(arguments.settled()),
+        (None, None) => Err(BenchError::Nothing("no arguments")),
+    }
+}
+
+fn measure(arguments: Arguments) -> Result<(), BenchError> {
+    let scratch = tempfile::tempdir().map_err(BenchError::system("making a folder"))?;
+    let folder = arguments.keep.clone().unwrap_or_else(|| scratch.path().to_owned());
+    let mut report = Report::new(arguments.commit.clone(), arguments.quick);
+    tell(format!("load average {:.2}", machine::load_average()));
+
+    tell(format!("four validators with {} accounts", arguments.accounts));
+    let mut cluster = Cluster::start(&arguments.opengpu, &folder, arguments.accounts)?;
+    let watcher = Watcher::start(&cluster.urls());
+    let settle = if arguments.quick { 5 } else { 30 };
+    report.fresh = Some(round::idle(&mut cluster, &watcher, settle, settle)?);
+
+    let mut anvil = match arguments.peer() {
+        Peer::At(path) => Some(Anvils::start(&path, &folder)?),
+        Peer::Missing(why) => {
+            tell(format!("no anvil: {why}"));
+            report.no_peer = Some(why);
+            None
+        }
+    };
+    let limit = Limit::new();
+    let mut sender = round::Sending::new(&arguments, cluster.chain());
+    tell("a turn that warms up and does not count");
+    sender.round(&mut cluster, &watcher, 5.min(arguments.seconds))?;
+    for number in 1..=arguments.rounds {
+        let ours = sender.round(&mut cluster, &watcher, arguments.seconds)?;
+        let per_second = limit.per_second();
+        tell(format!("round {number}: {ours}; signature limit {:.0}/s over 4", per_second));
+        let theirs = anvil.as_mut().map(Anvils::round).transpose()?;
+        if let Some(theirs) = &theirs {
+            tell(format!("round {number}: {theirs}"));
+        }
+        report.rounds.push(Round { ours, limit: per_second, theirs });
+    }
+    drop(anvil);
+
+    report.idle = Some(idle_minutes(&mut cluster, &watcher, arguments.idle_seconds)?);
+    cluster.stop();
+    report.print();
+    report.write(&arguments.results)
+}
+
+/// The last minute is measured; what comes before is silence.
+fn idle_minutes(
+    cluster: &mut Cluster,
+    watcher: &Watcher,
+    seconds: u64,
+) -> Result<Idle, BenchError> {
+    tell(format!("idle for {seconds} s"));
+    let measured = seconds.min(60.max(seconds / 2));
+    thread::sleep(Duration::from_secs(seconds.saturating_sub(measured)));
+    round::idle(cluster, watcher, 0, measured)
+}

@@ -1,0 +1,29 @@
+//! Benches: the product as real processes, next to others, as ratios of one run.
+//!
+//! What it is: programs that start the released binary, load it over its public RPC from a process
+//! of their own, and read from the system what that cost. Peers run in turns with it in the same
+//! run, and the load of the machine is printed with the figures. Every wanted figure ends as one
+//! line ([`Want`]) that says `ok` or `short`.
+//!
+//! What it is not: it knows no consensus engine and no code of the node, so it cannot measure
+//! anything that a user would not get.
+//!
+//! - [`chain`]: transfers, finality, memory and processor time of four validators, beside anvil.
+
+#![expect(clippy::float_arithmetic, reason = "figures are rates and ratios, never money")]
+
+pub mod chain;
+mod error;
+mod figures;
+mod machine;
+mod process;
+mod want;
+
+pub use error::BenchError;
+pub use want::{Sense, Want};
+
+/// Says on stderr what happens now; a bench takes minutes and nobody should stare at silence.
+#[expect(clippy::print_stderr, reason = "progress of a program")]
+pub(crate) fn tell(what: impl std::fmt::Display) {
+    eprintln!("bench: {what}");
+}

@@ -1,0 +1,187 @@
+//! Processes that a bench starts, and what the system says they used.
+//!
+//! A peer may be a script that starts the real program, so a process counts with everything below
+//! it, runs in a group of its own, and is ended with its group.
+
+use crate::error::BenchError;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    iter::Sum,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long a process may take to end when it is asked to.
+const GRACE: Duration = Duration::from_secs(15);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Ticks of processor time in a second, as the system shows them on every Linux.
+const TICKS: u64 = 100;
+const PAGE: u64 = 4_096;
+
+/// What a process and everything below it used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// Processor time since the start, user and system.
+    pub(crate) processor: Duration,
+    /// Memory in use now, in bytes.
+    pub(crate) resident: u64,
+}
+
+impl Usage {
+    /// Processor time since an earlier look.
+    pub(crate) const fn since(&self, earlier: &Self) -> Duration {
+        self.processor.saturating_sub(earlier.processor)
+    }
+}
+
+impl Sum for Usage {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            processor: sum.processor.saturating_add(one.processor),
+            resident: sum.resident.saturating_add(one.resident),
+        })
+    }
+}
+
+/// A running process; dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    who: String,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts a program whose output goes to a file.
+    pub(crate) fn start(
+        who: impl Into<String>,
+        command: &mut Command,
+        log: &Path,
+    ) -> Result<Self, BenchError> {
+        let who = who.into();
+        let starting = || BenchError::system(format!("starting {who}"));
+        let file = File::create(log).map_err(starting())?;
+        let errors = file.try_clone().map_err(starting())?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(errors)
+            .process_group(0)
+            .spawn()
+            .map_err(starting())?;
+        Ok(Self { child, who, log: log.to_owned() })
+    }
+
+    /// An error if it has ended by itself.
+    pub(crate) fn check(&mut self) -> Result<(), BenchError> {
+        match self.child.try_wait() {
+            Ok(None) => Ok(()),
+            _ => Err(BenchError::Ended { who: self.who.clone(), log: self.log.clone() }),
+        }
+    }
+
+    /// What it used so far, with everything below it.
+    pub(crate) fn usage(&self) -> Usage {
+        let all = all_processes();
+        let tree = tree(self.child.id(), &all);
+        all.iter().filter(|one| tree.contains(&one.id)).map(|one| one.usage).sum()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself; its id stays reserved until it is waited for.
+        let group = Pid::from_child(&self.child);
+        let _ = kill_process_group(group, Signal::TERM);
+        let begin = Instant::now();
+        while begin.elapsed() < GRACE && matches!(self.child.try_wait(), Ok(None)) {
+            thread::sleep(LOOK_EVERY);
+        }
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// One line of the system's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    id: u32,
+    parent: u32,
+    usage: Usage,
+}
+
+fn all_processes() -> Vec<Entry> {
+    let Ok(folder) = fs::read_dir("/proc") else { return Vec::new() };
+    folder
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit))
+        .filter_map(|entry| parse(&fs::read_to_string(entry.path().join("stat")).ok()?))
+        .collect()
+}
+
+/// Reads a line of `/proc/PID/stat`; the name in it may hold spaces and parentheses.
+fn parse(stat: &str) -> Option<Entry> {
+    let (id, rest) = stat.split_once(" (")?;
+    let (_, rest) = rest.rsplit_once(") ")?;
+    let field = |place: usize| rest.split_whitespace().nth(place);
+    let number = |place: usize| field(place)?.parse::<u64>().ok();
+    let ticks = number(11)?.saturating_add(number(12)?);
+    let processor = Duration::from_millis(ticks.saturating_mul(1_000 / TICKS));
+    Some(Entry {
+        id: id.parse().ok()?,
+        parent: field(1)?.parse().ok()?,
+        usage: Usage { processor, resident: number(21)?.saturating_mul(PAGE) },
+    })
+}
+
+/// A process and everything below it.
+fn tree(root: u32, all: &[Entry]) -> BTreeSet<u32> {
+    let mut found = BTreeSet::from([root]);
+    loop {
+        let below = all.iter().filter(|one| found.contains(&one.parent)).map(|one| one.id);
+        let more: Vec<_> = below.filter(|id| !found.contains(id)).collect();
+        if more.is_empty() {
+            return found;
+        }
+        found.extend(more);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(id: u32, parent: u32) -> Entry {
+        Entry { id, parent, usage: Usage::default() }
+    }
+
+    #[test]
+    fn a_line_of_the_table_is_read_behind_a_name_with_spaces_and_parentheses() {
+        let line = "42 (a (b) c) S 7 42 42 0 -1 4194560 1 2 3 4 150 50 0 0 20 0 9 0 100 999 25 \
+                    18446744073709551615 1";
+        let read = parse(line).unwrap();
+        assert_eq!((read.id, read.parent), (42, 7));
+        assert_eq!(read.usage.processor, Duration::from_secs(2));
+        assert_eq!(read.usage.resident, 25 * 4_096);
+        assert_eq!(parse("42 (a"), None);
+    }
+
+    #[test]
+    fn a_tree_holds_children_of_children_and_no_strangers() {
+        let all = [entry(1, 0), entry(2, 1), entry(5, 4), entry(4, 2), entry(9, 1)];
+        assert_eq!(tree(2, &all), BTreeSet::from([2, 4, 5]));
+    }
+
+    #[test]
+    fn this_process_uses_memory() {
+        let own = all_processes().into_iter().find(|one| one.id == std::process::id()).unwrap();
+        assert!(own.usage.resident > 100_000);
+    }
+}
