@@ -22,6 +22,7 @@ mod operation;
 mod parameters;
 mod rate;
 mod receipt;
+mod record;
 mod seat;
 mod summary;
 mod transaction;
@@ -41,6 +42,7 @@ pub use operation::{Operation, Purpose, ValidatorKeys};
 pub use parameters::{Emission, Parameters};
 pub use rate::{Rate, RateBase, RateUnit};
 pub use receipt::{CloseReason, Event, Failure, Outcome, Receipt, SlashReason};
+pub use record::Record;
 pub use seat::{ConsensusKey, NetworkAddress, Seat, SeatSet};
 pub use transaction::{Authorization, SignedTransaction, Transaction, TransactionId};
 pub use units::{

@@ -47,7 +47,8 @@ pub struct EpochStep {
 }
 
 impl FinalizedHeader {
-    fn verify(&self, rng: &mut impl CryptoRng, trust: &Trust) -> Result<(), VerifyError> {
+    /// Checks that the seats that are trusted made the header final.
+    pub fn verify(&self, rng: &mut impl CryptoRng, trust: &Trust) -> Result<(), VerifyError> {
         let (header, chain) = (&self.header, trust.chain);
         if header.chain != chain {
             return Err(VerifyError::OtherChain { got: header.chain, expected: chain });

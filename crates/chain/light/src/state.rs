@@ -12,7 +12,7 @@ use commonware_storage::{
         current::ordered::proof::constant::{ExclusionProof, KeyValueProof},
     },
 };
-use opengpu_types::{Digest, Entry, Key};
+use opengpu_types::{Digest, Entry, Key, Record};
 
 /// Bytes of activity bits under one leaf of the tree of current values; part of the protocol.
 pub const CHUNK: usize = 32;
@@ -22,7 +22,7 @@ pub type Family = mmr::Family;
 const MAX_DIGESTS: usize = 256;
 
 type ValueProof = KeyValueProof<Family, Digest, Digest, CHUNK>;
-type AbsenceProof = ExclusionProof<Family, Digest, VariableEncoding<Entry>, Digest, CHUNK>;
+type AbsenceProof = ExclusionProof<Family, Digest, VariableEncoding<Record>, Digest, CHUNK>;
 
 /// What is known about a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,8 @@ impl StateProof {
     pub fn shows(&self, key: &Key, presence: &Presence, root: &Digest) -> bool {
         match (&self.0, presence) {
             (Inner::Value(proof), Presence::Present(entry)) => {
-                proof.verify::<Sha256, VariableEncoding<Entry>>(key.digest(), entry.clone(), root)
+                let record = Record { key: *key, entry: entry.clone() };
+                proof.verify::<Sha256, VariableEncoding<Record>>(key.digest(), record, root)
             }
             (Inner::Absence(proof), Presence::Absent) => {
                 proof.verify::<Sha256>(&key.digest(), root)

@@ -339,7 +339,7 @@ where
         let header = block.header();
         let next_seats = if is_last_of_epoch(header.height, &self.genesis.parameters) {
             let key = Key::Seats(header.epoch.plus(1));
-            match readers.read().await.get(&key.digest()).await {
+            match store::get(&*readers.read().await, &key).await {
                 Ok(Some(Entry::Seats(seats))) => Some(seats),
                 Ok(_) => stop(&Corruption::Missing(key)),
                 Err(error) => stop(&error),
@@ -364,7 +364,7 @@ where
         let next = header.epoch.plus(1);
         let mut seats = Vec::with_capacity(2);
         for epoch in [next, next.plus(1)] {
-            let entry = readers.read().await.get(&Key::Seats(epoch).digest()).await;
+            let entry = store::get(&*readers.read().await, &Key::Seats(epoch)).await;
             match entry {
                 Ok(Some(Entry::Seats(set))) => seats.push(Arc::new(set)),
                 Ok(_) => stop(&Corruption::Missing(Key::Seats(epoch))),

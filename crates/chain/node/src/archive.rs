@@ -23,25 +23,29 @@ pub(crate) const WRITE_BUFFER: NonZeroUsize = NZUsize!(256 * 1024);
 /// Bytes that are read at once when a file is replayed at start.
 pub(crate) const REPLAY_BUFFER: NonZeroUsize = NZUsize!(1024 * 1024);
 
+/// Blocks whose states can still be proven and handed to joining nodes.
+const STATES: u64 = 64;
+
 /// What is kept of the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
-    /// All blocks: the archive role.
+    /// All blocks: the archive role. A node of this role that begins executes all of them.
     All,
-    /// At least this many blocks, and never less than an epoch.
+    /// At least this many blocks, and never less than an epoch. A node of this role that begins
+    /// fetches the state of a recent block from its peers.
     Recent(u64),
 }
 
 impl History {
-    /// An epoch starts from the last block of the epoch before, also after a restart, so at least
-    /// an epoch of blocks stays.
+    /// An epoch starts from the last block of the epoch before, also after a restart, and a state is
+    /// of use only with its block: so at least an epoch of blocks stays, and [`STATES`].
     pub(crate) fn pruning(self, epoch_blocks: NonZeroU64) -> Option<PruneConfig> {
         let Self::Recent(blocks) = self else { return None };
-        let blocks = blocks.max(epoch_blocks.get());
+        let blocks = blocks.max(epoch_blocks.get()).max(STATES);
         Some(PruneConfig {
             maintenance_interval: NZUsize!(64),
             retained_marshal_blocks: usize::try_from(blocks).unwrap_or(usize::MAX),
-            retained_qmdb_blocks: 64,
+            retained_qmdb_blocks: usize::try_from(STATES).unwrap_or(usize::MAX),
         })
     }
 }

@@ -19,7 +19,7 @@
 use crate::{
     engine::StateMailbox,
     mempool::Intake,
-    store::{Databases, StoreError},
+    store::{self, Databases, StoreError},
 };
 use commonware_macros::select_loop;
 use commonware_parallel::Strategy;
@@ -329,8 +329,7 @@ where
     E: Clock + CryptoRng + Spawner + Storage + Metrics,
     T: Strategy,
 {
-    let digests: Vec<_> = keys.iter().map(Key::digest).collect();
-    databases.read().await.get_many(&digests.iter().collect::<Vec<_>>()).await
+    store::get_many(&*databases.read().await, keys).await
 }
 
 #[cfg(test)]

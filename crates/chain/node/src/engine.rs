@@ -27,12 +27,15 @@ use crate::{
     duties,
     epochs::{self, EpochError, Epochs, Timeouts},
     evidence::BACKLOG,
-    forward::{self, Turn},
+    forward, guide,
     history::Records,
+    join::{JoinError, Joiner},
     mempool::{Intake, Mempool},
     signatures::Signatures,
     state_sync::{self, StateSync},
+    steps::{Steps, StepsError},
     store::{self, MAX_OPERATION_SIZE, SYNC_BATCH},
+    turn::Turn,
 };
 use commonware_broadcast::buffered;
 use commonware_consensus::{
@@ -86,6 +89,8 @@ const RECENT_BLOCKS: usize = 16;
 
 /// Final blocks and their certificates.
 pub type Marshal = MarshalMailbox<Scheme, Standard<Block>>;
+/// Whether, and from where, the state is fetched from peers.
+pub type StatePlan<E> = SyncPlan<E, Scheme, Standard<Block>>;
 /// The state and its speculative descendants.
 pub type StateMailbox<E, T> = StatefulMailbox<E, Application<T>>;
 /// The state machine as consensus drives it.
@@ -131,7 +136,7 @@ pub struct Config<M, B, T> {
 }
 
 /// Number of channels between two nodes.
-pub const CHANNELS: usize = 7;
+pub const CHANNELS: usize = 8;
 
 /// The channels of a node and how many messages a peer may send on each in a second, in the order
 /// in which [`start`] takes them.
@@ -140,9 +145,11 @@ pub fn channels() -> [(u64, Quota); CHANNELS] {
     let quota = Quota::per_second(NZU32!(4_096)).allow_burst(NZU32!(32));
     // A batch of transactions costs its receiver as many signature checks.
     let batches = Quota::per_second(NZU32!(128)).allow_burst(NZU32!(32));
+    // Questions cost their receiver a look at its disk.
+    let questions = Quota::per_second(NZU32!(32)).allow_burst(NZU32!(16));
     let [votes, certificates, requests, blocks, broadcasts, states] =
         [0, 1, 2, 3, 4, 5].map(|channel| (channel, quota));
-    [votes, certificates, requests, blocks, broadcasts, states, (6, batches)]
+    [votes, certificates, requests, blocks, broadcasts, states, (6, batches), (7, questions)]
 }
 
 /// Largest message that any part of a node sends.
@@ -154,6 +161,7 @@ pub fn max_message() -> u32 {
         probe::max_payload_size::<Standard<Block>, Scheme>(seats),
         max_sync_payload_size::<mmr::Family, Digest>(SYNC_BATCH, MAX_OPERATION_SIZE),
         forward::MAX_BYTES.saturating_add(Transaction::MAX_SIZE),
+        guide::MAX_BYTES,
     ])
 }
 
@@ -182,13 +190,19 @@ pub enum StartError {
     /// The genesis document does not lead to a state.
     #[error("the genesis cannot be carried out")]
     GenesisState(#[from] Halt),
+    /// The steps of epochs cannot be used.
+    #[error(transparent)]
+    Steps(#[from] StepsError),
+    /// The node cannot find the present.
+    #[error(transparent)]
+    Join(#[from] JoinError),
 }
 
 /// Starts every actor of a node below `context`.
 #[expect(clippy::too_many_lines, reason = "one list of actors, in the order in which they start")]
 pub async fn start<E, M, B, T, S, R>(
     context: E,
-    config: Config<M, B, T>,
+    mut config: Config<M, B, T>,
     channels: [(S, R); CHANNELS],
 ) -> Result<Node<E, T>, StartError>
 where
@@ -204,7 +218,8 @@ where
     let epoch_blocks = NonZeroU64::new(config.genesis.parameters.epoch_blocks)
         .expect("a checked genesis has epochs of several blocks");
     let epocher = FixedEpocher::new(epoch_blocks);
-    let [votes, certificates, requests, blocks, broadcasts, states, transactions] = channels;
+    let [votes, certificates, requests, blocks, broadcasts, states, transactions, questions] =
+        channels;
     let page_cache = page_cache(config.cache_bytes);
     let committees = Committees::default();
     let (announce, openings) = mpsc::unbounded_channel();
@@ -220,7 +235,32 @@ where
     );
 
     let prefix = &config.partition_prefix;
-    let plan = SyncPlan::init(context.child("plan"), format!("{prefix}-")).await;
+    let turn = Turn::default();
+    let steps = Steps::open(context.child("steps"), prefix, page_cache.clone()).await?;
+    let (mut guide, _) = guide::start(
+        context.child("guide"),
+        guide::Config { turn: turn.clone(), steps: steps.clone(), blocker: config.blocker.clone() },
+        questions,
+    );
+    let mut plan: StatePlan<E> = SyncPlan::init(context.child("plan"), format!("{prefix}-")).await;
+    let mut joiner = Joiner {
+        chain: config.genesis.chain,
+        key: config.keys.consensus.public_key(),
+        first_seats: &first_seats,
+        guests: &config.guests,
+        manager: &mut config.manager,
+        steps: &steps,
+    };
+    if plan.may_sync() && plan.floor().is_none() && config.history != History::All {
+        let mut asker = context.child("join");
+        if let Some(floor) = joiner.find(&mut asker, &mut guide).await? {
+            plan = plan.set_floor(floor).await;
+        }
+    }
+    if let Some(floor) = plan.floor() {
+        joiner.prepare(floor, &committees).await?;
+        tracing::info!(round = ?floor.round(), "the state is fetched from peers");
+    }
     let genesis = application.genesis_block::<E>();
     let genesis_digest = genesis.digest();
     let (marshal_actor, marshal, floor) = MarshalActor::<_, Standard<Block>, _, _, _, _, _>::init(
@@ -271,7 +311,7 @@ where
         config.strategy.clone(),
         send,
     );
-    let (me, turn) = (consensus_key(&config.keys.consensus.public_key()), Turn::default());
+    let me = consensus_key(&config.keys.consensus.public_key());
     forward::start(
         context.child("forward"),
         forward::Config {
@@ -312,6 +352,8 @@ where
         automaton,
         openings,
         turn,
+        guide,
+        steps,
         evidence,
         guests: config.guests,
         timeouts: config.timeouts,
@@ -322,7 +364,8 @@ where
     Ok(Node { marshal, state, intake, handle })
 }
 
-fn page_cache(bytes: usize) -> CacheRef {
+/// Pages of all stores in memory.
+pub fn page_cache(bytes: usize) -> CacheRef {
     let page = paged::page_size(4_096);
     let pages = bytes.div_euclid(usize::from(page.get())).max(64);
     CacheRef::new(page, NonZeroUsize::new(pages).expect("at least 64 pages"))

@@ -22,13 +22,19 @@
 //! Not here: which seats an epoch has (the ledger decides) and what is in a block.
 
 use crate::{
-    committee::{Committee, CommitteeError, Committees, Scheme},
+    committee::{Committee, CommitteeError, Committees, Scheme, public_key},
     elector::SeatElector,
     engine::{Automaton, Marshal, StateMailbox},
     evidence::Informer,
-    forward::Turn,
+    guard::{self, Stall, Verdict},
+    guide::{Guide, Message as GuideMessage},
+    steps::{Step, Steps, StepsError},
+    store::{self, Databases},
+    turn::{Finalization, Standing, Turn},
 };
+use commonware_codec::Encode as _;
 use commonware_consensus::{
+    Viewable as _,
     simplex::{self, Floor, ForwardPolicy, SkipBudget, SkipPolicy},
     types::{Epoch as EngineEpoch, Epocher as _, FixedEpocher, Height, ViewDelta},
 };
@@ -36,28 +42,42 @@ use commonware_cryptography::{
     Digestible as _, Signer as _,
     ed25519::{PrivateKey, PublicKey},
 };
-use commonware_macros::select_loop;
+use commonware_macros::{select, select_loop};
 use commonware_p2p::{
     Address, AddressableManager, AddressableTrackedPeers, Blocker, Channel, Message, Receiver,
-    Sender,
-    utils::mux::{Builder as _, MuxHandle, Muxer},
+    Recipients, Sender,
+    utils::mux::{Builder as _, Error as MuxError, MuxHandle, Muxer, SubReceiver, SubSender},
 };
 use commonware_parallel::Strategy;
 use commonware_runtime::{
-    Clock, Handle, Metrics, Spawner, Storage,
+    Clock, Error as RuntimeError, Handle, Metrics, Spawner, Storage,
     buffer::paged::CacheRef,
     telemetry::metrics::{Gauge, GaugeExt as _, MetricsExt as _},
 };
 use commonware_utils::{NZDuration, NZUsize, channel::mpsc, ordered::Map, vec::NonEmptyVec};
-use opengpu_types::{ChainId, Digest, Entry, Epoch, Evidence, Key, SeatSet};
+use opengpu_types::{ChainId, Digest, Entry, Epoch, Evidence, Key, SeatSet, View};
 use rand_core::CryptoRng;
-use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    num::NonZeroUsize,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 const MAILBOX: NonZeroUsize = NZUsize!(1_024);
 const REPLAY_BUFFER: NonZeroUsize = NZUsize!(1024 * 1024);
 const WRITE_BUFFER: NonZeroUsize = NZUsize!(256 * 1024);
 /// Views behind the last final one for which votes are kept, as evidence and for slow peers.
 const VIEW_RETENTION: ViewDelta = ViewDelta::new(256);
+/// How often a node that only watches looks whether it may vote.
+const WATCHING: Duration = Duration::from_millis(250);
+/// How often a node looks whether the step of an epoch can be completed.
+const VOTING: Duration = Duration::from_secs(2);
+/// Pause until a channel that was closed can be opened again.
+const REOPEN: Duration = Duration::from_millis(10);
+/// Registered validators without a seat that stay linked, by stake: they must follow the chain to be
+/// ready for one. The network reserves memory for each.
+pub const MAX_CANDIDATES: usize = 16;
 
 /// How long voters wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +137,9 @@ pub enum EpochError {
     /// The store failed.
     #[error("the state cannot be read: {0}")]
     Store(String),
+    /// The steps of epochs cannot be kept.
+    #[error(transparent)]
+    Steps(#[from] StepsError),
     /// A network channel ended.
     #[error("a consensus channel closed")]
     ChannelClosed,
@@ -162,6 +185,10 @@ where
     pub openings: mpsc::UnboundedReceiver<Opening>,
     /// Where the running epoch and its views are told.
     pub turn: Turn,
+    /// Asks other seats where they stand.
+    pub guide: Guide,
+    /// The steps of the epochs that ended.
+    pub steps: Steps<E>,
     /// Where conflicting votes are told.
     pub evidence: mpsc::Sender<Evidence>,
     /// Peers without a seat that may connect.
@@ -183,9 +210,16 @@ struct Channels<S: Sender> {
     requests: MuxHandle<S>,
 }
 
+/// A pair of channels of one epoch.
+type Link<S> = (SubSender<S>, SubReceiver<PublicKey>);
+
 /// The engine of the running epoch; dropping it stops it.
 struct Running {
     epoch: EngineEpoch,
+    committee: Committee,
+    anchor: Digest,
+    /// Where the engine's own votes of an earlier life end, unless it votes.
+    watching: Option<View>,
     handle: Handle<()>,
 }
 
@@ -203,7 +237,15 @@ where
 {
     context: E,
     config: Config<E, T, M, B>,
+    /// The state, as soon as it is here.
+    databases: Option<Databases<E, T>>,
+    /// Where other seats stand, while this node only watches.
+    told: BTreeMap<PublicKey, Standing>,
+    stall: Stall,
+    /// Whether this process knows that it has forgotten no vote.
+    cleared: bool,
     current: Gauge,
+    votes: Gauge,
 }
 
 impl<E, T, M, B> Epochs<E, T, M, B>
@@ -226,16 +268,37 @@ where
         R: Receiver<PublicKey = PublicKey>,
     {
         let current = context.gauge("epoch", "the running epoch");
+        let voting = context.gauge("votes", "1 if this node votes, 0 if it only follows");
         let channels = split(&context, votes, certificates, requests);
-        context.spawn(move |context| Self { context, config, current }.run(channels))
+        context.spawn(move |context| {
+            let epochs = Self {
+                context,
+                config,
+                databases: None,
+                told: BTreeMap::new(),
+                stall: Stall::default(),
+                cleared: false,
+                current,
+                votes: voting,
+            };
+            epochs.run(channels)
+        })
     }
 
     async fn run<S>(mut self, mut channels: Channels<S>) -> Result<(), EpochError>
     where
         S: Sender<PublicKey = PublicKey>,
     {
+        // A node that joins has no past before its state is here.
+        let state = self.config.state.clone();
+        let databases = select! {
+            _ = self.context.stopped() => { return Ok(()) },
+            databases = state.subscribe_databases() => { databases },
+        };
+        self.databases = Some(databases);
         let opening = self.recover().await?;
         let mut running = self.open(opening, &mut channels).await?;
+        let mut next_look = self.context.current();
         select_loop! {
             self.context,
             on_stopped => {},
@@ -256,10 +319,88 @@ where
                 // After a restart the application announces again what was recovered.
                 if opening.seats.epoch.0 > running.epoch.get() {
                     running = self.open(opening, &mut channels).await?;
+                    next_look = self.context.current();
                 }
+            },
+            Some((peer, told)) = self.config.guide.answer() else {
+                return Err(EpochError::ChannelClosed);
+            } => self.hear(&running, peer, told),
+            () = self.context.sleep_until(next_look) => {
+                self.remember_steps(&running).await?;
+                if let Some(own) = running.watching {
+                    running = self.judge(running, own, &mut channels).await?;
+                }
+                next_look = self.after(if running.watching.is_some() { WATCHING } else { VOTING });
             },
         }
         Ok(())
+    }
+
+    fn after(&self, pause: Duration) -> SystemTime {
+        let now = self.context.current();
+        now.checked_add(pause).unwrap_or(now)
+    }
+
+    /// Notes where another seat stands. Its first answer counts: later ones run ahead of us.
+    fn hear(&mut self, running: &Running, peer: PublicKey, told: GuideMessage) {
+        let GuideMessage::Standing(Some(standing)) = told else { return };
+        let seated = running.committee.contains(&peer) && peer != self.config.key.public_key();
+        if seated && running.watching.is_some() && standing.epoch.0 <= running.epoch.get() {
+            self.told.entry(peer).or_insert(standing);
+        }
+    }
+
+    /// Lets a watching node vote as soon as no forgotten vote can be repeated.
+    async fn judge<S>(
+        &mut self,
+        running: Running,
+        own: View,
+        channels: &mut Channels<S>,
+    ) -> Result<Running, EpochError>
+    where
+        S: Sender<PublicKey = PublicKey>,
+    {
+        let epoch = Epoch(running.epoch.get());
+        let voters = running.committee.voters();
+        let newest = self.config.turn.finalization(epoch);
+        let stalled =
+            self.stall.lasts(self.context.current(), newest.as_ref().map(Finalization::view));
+        let floor = match guard::judge(epoch, voters.len(), own, &self.told, stalled) {
+            Verdict::Ask => {
+                let me = self.config.key.public_key();
+                let others = voters.iter().filter(|voter| **voter != me).cloned().collect();
+                self.config.guide.ask(Recipients::Some(others), GuideMessage::AskStanding);
+                return Ok(running);
+            }
+            Verdict::Watch(until) => match newest.filter(|newest| newest.view().get() >= until.0) {
+                Some(newest) => Floor::Finalized(newest),
+                None => return Ok(running),
+            },
+            Verdict::Vote => Floor::Genesis(running.anchor),
+        };
+        tracing::info!(epoch = epoch.0, from = ?floor_view(&floor), "this node votes");
+        self.cleared = true;
+        let (committee, anchor) = (running.committee.clone(), running.anchor);
+        drop(running);
+        self.launch(committee, anchor, floor, None, channels).await
+    }
+
+    /// Completes the steps of the epochs that ended, as far as their certificates are here.
+    async fn remember_steps(&mut self, running: &Running) -> Result<(), EpochError> {
+        loop {
+            let epoch = self.config.steps.next().await?;
+            let last = self.config.epocher.last(EngineEpoch::new(epoch.0));
+            let Some(last) = last.filter(|_| epoch.0 < running.epoch.get()) else {
+                return Ok(());
+            };
+            let block = self.config.marshal.get_block(last).await;
+            let finalization = self.config.marshal.get_finalization(last).await;
+            let (Some(block), Some(finalization)) = (block, finalization) else { return Ok(()) };
+            let (header, certificate) = (block.inner().header().clone(), finalization.encode());
+            let seats = SeatSet::clone(&*self.seats(epoch.plus(1)).await?);
+            let step = Step { header, certificate: certificate.to_vec(), seats };
+            self.config.steps.append(&step).await?;
+        }
     }
 
     /// The epoch in which this node left off, from what is stored.
@@ -272,15 +413,26 @@ where
             .expect("fixed epochs cover every height that can be reached")
             .epoch();
         let height = epoch.previous().and_then(|e| epocher.last(e)).unwrap_or_else(Height::zero);
-        let anchor = self.config.marshal.get_block(height).await.ok_or_else(|| {
-            EpochError::MissingAnchor { epoch: Epoch(epoch.get()), height: height.get() }
-        })?;
+        let anchor = self.anchor(epoch, height).await?;
         let epoch = Epoch(epoch.get());
         Ok(Opening {
-            anchor: anchor.digest(),
+            anchor,
             seats: self.seats(epoch).await?,
             next: self.seats(epoch.plus(1)).await?,
         })
+    }
+
+    /// The last block before an epoch. A node that fetched the state later knows it by its step.
+    async fn anchor(&mut self, epoch: EngineEpoch, height: Height) -> Result<Digest, EpochError> {
+        if let Some(block) = self.config.marshal.get_block(height).await {
+            return Ok(block.digest());
+        }
+        let step = match epoch.previous() {
+            Some(before) => self.config.steps.get(Epoch(before.get())).await?,
+            None => None,
+        };
+        let missing = EpochError::MissingAnchor { epoch: Epoch(epoch.get()), height: height.get() };
+        step.map(|step| step.header.digest()).ok_or(missing)
     }
 
     /// Seats from genesis for the first two epochs, and from the state for all others.
@@ -288,15 +440,20 @@ where
         if let Some(seats) = self.config.first_seats.iter().find(|seats| seats.epoch == epoch) {
             return Ok(seats.clone());
         }
-        let databases = self.config.state.subscribe_databases().await;
-        let entry = databases.read().await.get(&Key::Seats(epoch).digest()).await;
-        match entry.map_err(|error| EpochError::Store(error.to_string()))? {
+        match self.entry(&Key::Seats(epoch)).await? {
             Some(Entry::Seats(seats)) => Ok(Arc::new(seats)),
             _ => Err(EpochError::MissingSeats(epoch)),
         }
     }
 
-    /// Starts the engine of an epoch.
+    /// An entry of the newest state.
+    async fn entry(&mut self, key: &Key) -> Result<Option<Entry>, EpochError> {
+        let Some(databases) = &self.databases else { return Ok(None) };
+        let entry = store::get(&*databases.read().await, key).await;
+        entry.map_err(|error| EpochError::Store(error.to_string()))
+    }
+
+    /// Opens an epoch: votes if nothing can have been forgotten, and otherwise watches first.
     async fn open<S>(
         &mut self,
         opening: Opening,
@@ -308,38 +465,126 @@ where
         let committee = Committee::new(opening.seats)?;
         let next = Committee::new(opening.next)?;
         let epoch = EngineEpoch::new(committee.seats().epoch.0);
-        let chain = self.config.chain;
-        let scheme = committee.voting_scheme(chain, &self.config.key);
-        self.config.committees.insert(epoch, scheme.clone());
-        self.config.turn.opened(committee.seats().clone());
-        self.track(epoch, &committee, &next);
+        let scheme = committee.watching_scheme(self.config.chain, &self.config.key.public_key());
+        self.config.committees.insert(epoch, scheme);
+        let candidates = self.candidates().await?;
+        let peers = tracked_peers(&committee, &next, &self.config.guests, candidates);
+        let _ = self.config.manager.track(epoch.get(), peers);
+        self.forget_journals(epoch).await;
 
-        let votes = channels.votes.register(epoch.get()).await;
-        let certificates = channels.certificates.register(epoch.get()).await;
-        let requests = channels.requests.register(epoch.get()).await;
-        let (Ok(votes), Ok(certificates), Ok(requests)) = (votes, certificates, requests) else {
-            return Err(EpochError::ChannelClosed);
-        };
-        let context = self.context.child("consensus").with_attribute("epoch", epoch);
-        let elector = SeatElector::new(committee.seats().clone());
-        let config = self.engine_config(epoch, scheme, elector, opening.anchor);
-        let handle = simplex::Engine::new(context, config).start(votes, certificates, requests);
+        self.told.clear();
+        let own = self.journal_end(epoch).await?;
+        self.config.turn.opened(committee.seats().clone(), own);
+        let watching = (!self.cleared).then_some(own);
+        let floor = Floor::Genesis(opening.anchor);
+        let running = self.launch(committee, opening.anchor, floor, watching, channels).await?;
         let _ = self.current.try_set(epoch.get());
-        tracing::info!(
-            epoch = epoch.get(),
-            seats = committee.voters().len(),
-            votes = committee.contains(&self.config.key.public_key()),
-            "epoch opened"
-        );
-        Ok(Running { epoch, handle })
+        Ok(running)
     }
 
-    /// Keeps connections to everyone who matters in this epoch and the next.
-    fn track(&mut self, epoch: EngineEpoch, committee: &Committee, next: &Committee) {
-        let voters = committee.hosts().into_iter().chain(next.hosts());
-        let peers =
-            AddressableTrackedPeers::new(Map::from_iter_dedup(voters), self.config.guests.clone());
-        let _ = self.config.manager.track(epoch.get(), peers);
+    /// Starts the engine of an epoch; `watching` tells where its own votes end if it may not vote.
+    async fn launch<S>(
+        &mut self,
+        committee: Committee,
+        anchor: Digest,
+        floor: Floor<Scheme, Digest>,
+        watching: Option<View>,
+        channels: &mut Channels<S>,
+    ) -> Result<Running, EpochError>
+    where
+        S: Sender<PublicKey = PublicKey>,
+    {
+        let epoch = EngineEpoch::new(committee.seats().epoch.0);
+        let me = self.config.key.public_key();
+        let seated = committee.contains(&me);
+        let watching = watching.filter(|_| seated);
+        let votes = seated && watching.is_none();
+        let (scheme, partition) = if votes {
+            (committee.voting_scheme(self.config.chain, &self.config.key), self.journal(epoch))
+        } else {
+            (committee.watching_scheme(self.config.chain, &me), self.watch_journal(epoch))
+        };
+        let links = (
+            self.link(&mut channels.votes, epoch).await?,
+            self.link(&mut channels.certificates, epoch).await?,
+            self.link(&mut channels.requests, epoch).await?,
+        );
+        let context = self.context.child("consensus").with_attribute("epoch", epoch);
+        let context = context.with_attribute("votes", votes);
+        let elector = SeatElector::new(committee.seats().clone());
+        let config = self.engine_config(epoch, scheme, elector, floor, partition);
+        let handle = simplex::Engine::new(context, config).start(links.0, links.1, links.2);
+        let _ = self.votes.try_set(u64::from(votes));
+        let seats = committee.voters().len();
+        tracing::info!(epoch = epoch.get(), seats, seated, votes, "epoch opened");
+        Ok(Running { epoch, committee, anchor, watching, handle })
+    }
+
+    /// Opens a channel of an epoch; an engine that was just stopped may still hold it.
+    async fn link<S>(
+        &mut self,
+        channel: &mut MuxHandle<S>,
+        epoch: EngineEpoch,
+    ) -> Result<Link<S>, EpochError>
+    where
+        S: Sender<PublicKey = PublicKey>,
+    {
+        loop {
+            match channel.register(epoch.get()).await {
+                Ok(link) => return Ok(link),
+                Err(MuxError::AlreadyRegistered(_)) => self.context.sleep(REOPEN).await,
+                Err(_) => return Err(EpochError::ChannelClosed),
+            }
+        }
+    }
+
+    /// Votes are on disk here before they are sent.
+    fn journal(&self, epoch: EngineEpoch) -> String {
+        format!("{}-votes-{epoch}", self.config.partition_prefix)
+    }
+
+    /// What a watching engine saw. Kept apart: it says nothing about this node's own votes.
+    fn watch_journal(&self, epoch: EngineEpoch) -> String {
+        format!("{}-watch-{epoch}", self.config.partition_prefix)
+    }
+
+    /// The highest view in which this node's journal holds anything.
+    async fn journal_end(&mut self, epoch: EngineEpoch) -> Result<View, EpochError> {
+        let names = match self.context.scan(&self.journal(epoch)).await {
+            Ok(names) => names,
+            Err(RuntimeError::PartitionMissing(_)) => return Ok(View(0)),
+            Err(error) => return Err(EpochError::Store(error.to_string())),
+        };
+        // The journal has a file for each view, named by its number.
+        let views = names.into_iter().filter_map(|name| name.try_into().ok());
+        Ok(View(views.map(u64::from_be_bytes).max().unwrap_or(0)))
+    }
+
+    /// Removes the journals of epochs that cannot open again.
+    async fn forget_journals(&mut self, epoch: EngineEpoch) {
+        let Some(old) = epoch.previous().and_then(EngineEpoch::previous) else { return };
+        for partition in [self.journal(old), self.watch_journal(old)] {
+            // Mostly one of the two does not exist.
+            let _ = self.context.remove(&partition, None).await;
+        }
+    }
+
+    /// Validators without a seat, as of the newest state, those with most stake first.
+    async fn candidates(&mut self) -> Result<Vec<(PublicKey, Address)>, EpochError> {
+        let listed = self.entry(&Key::Candidates).await?;
+        // There is no list before the first block.
+        let Some(Entry::Candidates(listed)) = listed else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        for address in listed.validators.iter() {
+            let entry = self.entry(&Key::Validator(*address)).await?;
+            if let Some(Entry::Validator(validator)) = entry
+                && let Some(key) = public_key(&validator.keys.consensus)
+            {
+                found.push((validator.stake, key, Address::Symmetric(validator.host.0)));
+            }
+        }
+        found.sort_by_key(|(stake, ..)| std::cmp::Reverse(*stake));
+        Ok(found.into_iter().map(|(_, key, host)| (key, host)).collect())
     }
 
     /// Asks `from`, who is in a later epoch, for the end of the running one.
@@ -357,7 +602,8 @@ where
         epoch: EngineEpoch,
         scheme: Scheme,
         elector: SeatElector,
-        anchor: Digest,
+        floor: Floor<Scheme, Digest>,
+        partition: String,
     ) -> EngineConfig<E, T, B> {
         let Timeouts { leader, certification, retry, skip, fetch } = self.config.timeouts;
         simplex::Config {
@@ -374,10 +620,10 @@ where
             ),
             elector,
             strategy: self.config.strategy.clone(),
-            partition: format!("{}-votes-{epoch}", self.config.partition_prefix),
+            partition,
             mailbox_size: MAILBOX,
             epoch,
-            floor: Floor::Genesis(anchor),
+            floor,
             replay_buffer: REPLAY_BUFFER,
             write_buffer: WRITE_BUFFER,
             page_cache: self.config.page_cache.clone(),
@@ -405,6 +651,30 @@ type EngineConfig<E, T, B> = simplex::Config<
     Informer<Automaton<E, T>>,
     T,
 >;
+
+fn floor_view(floor: &Floor<Scheme, Digest>) -> u64 {
+    match floor {
+        Floor::Genesis(_) => 0,
+        Floor::Finalized(finalization) => finalization.view().get(),
+    }
+}
+
+/// Everyone to whom a node keeps connections in an epoch: the seats of this epoch and the next, and,
+/// as guests, validators that wait for a seat and whoever was configured.
+pub(crate) fn tracked_peers(
+    committee: &Committee,
+    next: &Committee,
+    guests: &Map<PublicKey, Address>,
+    candidates: Vec<(PublicKey, Address)>,
+) -> AddressableTrackedPeers<PublicKey> {
+    let voters = Map::from_iter_dedup(committee.hosts().into_iter().chain(next.hosts()));
+    let candidates = candidates
+        .into_iter()
+        .filter(|(key, _)| voters.position(key).is_none() && guests.position(key).is_none())
+        .take(MAX_CANDIDATES);
+    let guests = Map::from_iter_dedup(guests.clone().into_iter().chain(candidates));
+    AddressableTrackedPeers::new(voters, guests)
+}
 
 /// Splits the channels by epoch.
 fn split<E, S, R>(context: &E, votes: (S, R), certificates: (S, R), requests: (S, R)) -> Channels<S>

@@ -7,7 +7,7 @@
 //!
 //! Not here: who reports it, and when ([`crate::duties`]).
 
-use crate::{committee::Scheme, forward::Turn};
+use crate::{committee::Scheme, turn::Turn};
 use bytes::Bytes;
 use commonware_actor::Feedback;
 use commonware_codec::{Encode, ReadExt};
@@ -57,6 +57,12 @@ impl<R: Reporter<Activity = Report>> Reporter for Informer<R> {
         if let Some(view) = ended(&report) {
             self.turn.ended(self.seats.epoch, view);
         }
+        if let Some((seat, view)) = vote(&report) {
+            self.turn.voted(self.seats.epoch, seat, view);
+        }
+        if let Activity::Finalization(finalization) = &report {
+            self.turn.finalized(self.seats.epoch, finalization);
+        }
         if let Some(evidence) = evidence(&report, &self.seats)
             && is_genuine(&evidence, self.chain)
         {
@@ -66,6 +72,17 @@ impl<R: Reporter<Activity = Report>> Reporter for Informer<R> {
         }
         self.next.report(report)
     }
+}
+
+/// Who voted, and in which view.
+fn vote(report: &Report) -> Option<(usize, View)> {
+    let (signer, view) = match report {
+        Activity::Notarize(vote) => (vote.signer(), vote.view()),
+        Activity::Nullify(vote) => (vote.signer(), vote.view()),
+        Activity::Finalize(vote) => (vote.signer(), vote.view()),
+        _ => return None,
+    };
+    Some((usize::from(signer), View(view.get())))
 }
 
 /// The view whose certificate a report shows.

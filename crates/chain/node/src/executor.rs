@@ -19,7 +19,9 @@ use opengpu_ledger::{
     BlockContext, BlockError, Corruption, Executed, Execution, Halt, Invalid, Rejection, State,
     Unloaded, block_keys, epoch_of, predicted_keys, tables,
 };
-use opengpu_types::{ChainState, Digest, Entry, Genesis, Key, Receipt, SeatSet, SignedTransaction};
+use opengpu_types::{
+    ChainState, Digest, Entry, Genesis, Key, Receipt, Record, SeatSet, SignedTransaction,
+};
 use std::{borrow::Borrow, collections::BTreeMap};
 
 /// Entries of the parent's state that were read.
@@ -201,7 +203,8 @@ where
         keys.dedup();
         let digests: Vec<_> = keys.iter().map(Key::digest).collect();
         let (values, staged) = batch.stage(&digests.iter().collect::<Vec<_>>()).await?;
-        let loaded = Loaded(keys.iter().copied().zip(values).collect());
+        let entries = values.into_iter().map(|record| record.map(|record| record.entry));
+        let loaded = Loaded(keys.iter().copied().zip(entries).collect());
         Ok((Self { staged, read: keys }, loaded))
     }
 
@@ -211,7 +214,8 @@ where
             Halt::Unloaded(key) => {
                 let Self { staged, mut read } = self;
                 let (_, values, staged) = staged.expand(&[&key.digest()]).await?;
-                loaded.extend(values.into_iter().map(|value| (key, value)));
+                let entries = values.into_iter().map(|record| record.map(|record| record.entry));
+                loaded.extend(entries.map(|entry| (key, entry)));
                 read.push(key);
                 Ok(Self { staged, read })
             }
@@ -228,12 +232,17 @@ where
             .read
             .iter()
             .map(|key| match changes.remove(key) {
-                Some(Some(entry)) => Slot::Put(entry),
+                Some(Some(entry)) => Slot::Put(Record { key: *key, entry }),
                 Some(None) => Slot::Delete,
                 None => Slot::Keep,
             })
             .collect();
-        let unread = changes.into_iter().map(|(key, entry)| (key.digest(), entry)).collect();
+        let unread = changes.into_iter().map(record).collect();
         self.staged.merkleize(slots, unread).await
     }
+}
+
+/// A change as the store takes it.
+fn record((key, entry): (Key, Option<Entry>)) -> (Digest, Option<Record>) {
+    (key.digest(), entry.map(|entry| Record { key, entry }))
 }

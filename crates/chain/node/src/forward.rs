@@ -22,6 +22,7 @@
 use crate::{
     committee::public_key,
     mempool::{Intake, Mempool, SubmitError},
+    turn::Turn,
 };
 use bytes::Bytes;
 use commonware_codec::{DecodeExt as _, Encode as _, EncodeSize as _};
@@ -30,8 +31,8 @@ use commonware_macros::select_loop;
 use commonware_p2p::{Blocker, Receiver, Recipients, Sender};
 use commonware_parallel::Strategy;
 use commonware_runtime::{Clock, Handle, Metrics, Spawner, Storage};
-use commonware_utils::{channel::mpsc, sync::Mutex};
-use opengpu_types::{ConsensusKey, Epoch, List, SeatSet, SignedTransaction, Transaction, View};
+use commonware_utils::channel::mpsc;
+use opengpu_types::{ConsensusKey, List, SignedTransaction, Transaction};
 use rand_core::CryptoRng;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -51,49 +52,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 const REPEAT: Duration = Duration::from_secs(2);
 
 type Batch = List<SignedTransaction, MAX_TRANSACTIONS>;
-
-/// Where consensus is: the seats of the running epoch and the newest view that ended.
-#[derive(Clone, Debug, Default)]
-pub struct Turn(Arc<Mutex<Option<Latest>>>);
-
-#[derive(Clone, Debug)]
-struct Latest {
-    seats: Arc<SeatSet>,
-    view: View,
-}
-
-impl Turn {
-    /// An epoch begins.
-    pub fn opened(&self, seats: Arc<SeatSet>) {
-        *self.0.lock() = Some(Latest { seats, view: View(0) });
-    }
-
-    /// A view of an epoch has a certificate.
-    pub fn ended(&self, epoch: Epoch, view: View) {
-        if let Some(latest) = &mut *self.0.lock()
-            && latest.seats.epoch == epoch
-        {
-            latest.view = view.max(latest.view);
-        }
-    }
-
-    /// Who leads the next views, without `me`.
-    fn leaders(&self, me: &ConsensusKey) -> Vec<ConsensusKey> {
-        let Some(Latest { seats, view }) = self.0.lock().clone() else { return Vec::new() };
-        let mut leaders = Vec::new();
-        for ahead in 1..=VIEWS {
-            let next = View(view.0.saturating_add(ahead));
-            let seat = opengpu_ledger::leader(&seats, next).and_then(|it| seats.seats.get(it));
-            if let Some(seat) = seat
-                && seat.consensus != *me
-                && !leaders.contains(&seat.consensus)
-            {
-                leaders.push(seat.consensus);
-            }
-        }
-        leaders
-    }
-}
 
 /// Bad signatures by peer.
 #[derive(Debug, Default)]
@@ -201,7 +159,7 @@ where
 
     /// Sends transactions to the coming leaders, in as many messages as it takes.
     fn send(&mut self, transactions: Vec<Arc<SignedTransaction>>) {
-        let leaders = self.config.turn.leaders(&self.config.me);
+        let leaders = self.config.turn.leaders(VIEWS, &self.config.me);
         let leaders: Vec<_> = leaders.iter().filter_map(public_key).collect();
         if leaders.is_empty() {
             return;

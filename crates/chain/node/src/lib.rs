@@ -6,7 +6,8 @@
 //!
 //! Read in this order: [`block`], [`store`] and [`executor`] (what is executed, and on what),
 //! [`application`] (when), [`epochs`] and [`engine`] (by whom, and how it is wired), [`mempool`]; then
-//! [`run()`], which makes a process of it, and [`history`], which its RPC answers from.
+//! [`run()`], which makes a process of it, and [`history`], which its RPC answers from. What lets nodes
+//! begin, and begin again: [`guard`], [`guide`], [`join`], [`steps`] and [`snapshot`].
 
 #![expect(
     missing_debug_implementations,
@@ -26,18 +27,26 @@ pub mod evidence;
 pub mod executor;
 mod feed;
 pub mod forward;
+pub mod guard;
+pub mod guide;
 pub mod history;
+pub mod join;
 pub mod mempool;
 mod metrics;
 mod network;
+mod offline;
 mod rpc;
 pub mod run;
 pub mod signatures;
+pub mod snapshot;
 pub mod state_sync;
+pub mod steps;
 pub mod store;
 pub mod timing;
+pub mod turn;
 
 pub use archive::History;
 pub use data::DataError;
 pub use engine::{Config, Node, NodeKeys, StartError, channels, max_message, start};
+pub use offline::{OfflineError, export_state, import_state, verify_state};
 pub use run::{Guest, NodeConfig, NodeError, run, run_until};

@@ -8,7 +8,7 @@
 //! there are private addresses dialed: on a public one a registered host could otherwise make every
 //! validator knock at machines behind its firewall.
 
-use crate::engine;
+use crate::{engine, epochs::MAX_CANDIDATES};
 use commonware_cryptography::{
     ChaCha20Poly1305,
     ed25519::{PrivateKey, PublicKey},
@@ -47,9 +47,14 @@ pub(crate) fn new(
         max_handshake_age: Duration::from_secs(10),
         version: sake::Version::V1,
     };
-    // The seats of two epochs, the guests and the node itself. The network reserves memory for each.
+    // The seats of two epochs, candidates, guests and the node itself. The network reserves memory for each.
     let seats = usize::try_from(genesis.parameters.seats).unwrap_or(SeatSet::MAX);
-    let peers = seats.min(SeatSet::MAX).saturating_mul(2).saturating_add(guests).saturating_add(1);
+    let peers = seats
+        .min(SeatSet::MAX)
+        .saturating_mul(2)
+        .saturating_add(guests)
+        .saturating_add(MAX_CANDIDATES)
+        .saturating_add(1);
     let config = lookup::Config {
         allow_private_ips: is_private(genesis),
         bypass_ip_check: true,

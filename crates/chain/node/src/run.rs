@@ -132,6 +132,9 @@ impl NodeConfig {
     }
 }
 
+/// First part of all names in a data folder.
+pub(crate) const PARTITION_PREFIX: &str = "node";
+
 /// Why a node did not start, or stopped by itself.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
@@ -259,7 +262,7 @@ async fn serve(
             blocker: oracle,
             strategy: context.child("workers").strategy(config.workers),
             mempool: mempool.clone(),
-            partition_prefix: "node".to_owned(),
+            partition_prefix: PARTITION_PREFIX.to_owned(),
             guests,
             timeouts: config.timeouts,
             history: config.history,

@@ -1,8 +1,9 @@
 //! The state on disk: an authenticated store whose *current* values, and absences, can be proven.
 //!
 //! A log of operations with a Merkle root over the log and one over what is current in it. Keys are
-//! [`opengpu_types::Key::digest`], values are [`Entry`]. The ledger sees none of this: the executor
-//! loads entries for it and hands its changes back.
+//! [`opengpu_types::Key::digest`], values are [`Record`]s, which hold the key itself beside the entry:
+//! so the state can be listed, checked as a whole and carried to another folder. The ledger sees none
+//! of this: the executor loads entries for it and hands its changes back.
 //!
 //! Roots depend on the history of operations, not only on contents: the genesis allocations are
 //! therefore executed by the first block, on an empty store, and a copy of the state is a copy of
@@ -27,7 +28,7 @@ use commonware_storage::{
 };
 use commonware_utils::{NZU64, NZUsize, range::NonEmptyRange};
 use opengpu_light::CHUNK;
-use opengpu_types::{Digest, Entry, StateCommitment};
+use opengpu_types::{Digest, Entry, Key, Record, StateCommitment};
 use std::num::{NonZeroU64, NonZeroUsize};
 
 /// Operations, and nodes of their tree, in one file.
@@ -43,13 +44,13 @@ pub const MAX_OPERATION_SIZE: usize = 32 * 1024;
 pub const SYNC_BATCH: NonZeroU64 = NZU64!(64);
 
 /// The store.
-pub type Database<E, T> = variable::Db<mmr::Family, E, Digest, Entry, Sha256, EightCap, CHUNK, T>;
+pub type Database<E, T> = variable::Db<mmr::Family, E, Digest, Record, Sha256, EightCap, CHUNK, T>;
 /// The store as the engine shares it between readers and the next block.
 pub type Databases<E, T> = Shared<Database<E, T>>;
 /// Changes on top of a block's state.
 pub type Batch<E, T> = <Databases<E, T> as DatabaseSet<E>>::Unmerkleized;
 /// An operation of the log.
-pub type LogOperation = Operation<mmr::Family, Digest, Entry>;
+pub type LogOperation = Operation<mmr::Family, Digest, Record>;
 /// Changes on top of a block's state, with the entries read so far.
 pub type Staged<E, T> = CurrentStaged<
     mmr::Family,
@@ -57,7 +58,7 @@ pub type Staged<E, T> = CurrentStaged<
     Journal<E, LogOperation>,
     Index<EightCap, Location>,
     Sha256,
-    Update<Digest, Entry>,
+    Update<Digest, Record>,
     CHUNK,
     T,
 >;
@@ -72,6 +73,29 @@ pub type Config<T> = VariableConfig<EightCap, ((), ()), T>;
 
 /// Why the store cannot answer.
 pub type StoreError = commonware_storage::qmdb::Error<mmr::Family>;
+
+/// The entry of a key, if it has one.
+pub async fn get<E, T>(store: &Database<E, T>, key: &Key) -> Result<Option<Entry>, StoreError>
+where
+    E: Spawner + StorageContext,
+    T: Strategy,
+{
+    Ok(store.get(&key.digest()).await?.map(|record| record.entry))
+}
+
+/// The entries of several keys, read in one batch.
+pub async fn get_many<E, T>(
+    store: &Database<E, T>,
+    keys: &[Key],
+) -> Result<Vec<Option<Entry>>, StoreError>
+where
+    E: Spawner + StorageContext,
+    T: Strategy,
+{
+    let digests: Vec<_> = keys.iter().map(Key::digest).collect();
+    let records = store.get_many(&digests.iter().collect::<Vec<_>>()).await?;
+    Ok(records.into_iter().map(|record| record.map(|record| record.entry)).collect())
+}
 
 /// Where and how the store lives.
 pub fn config<T: Strategy>(prefix: &str, page_cache: CacheRef, strategy: T) -> Config<T> {

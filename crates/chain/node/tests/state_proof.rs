@@ -19,9 +19,10 @@ use commonware_storage::{
 };
 use commonware_utils::{NZU64, NZUsize};
 use opengpu_light::{CHUNK, Family, Presence, StateProof};
-use opengpu_types::{Account, Address, Amount, Digest, Entry, Key};
+use opengpu_types::{Account, Address, Amount, Digest, Entry, Key, Record};
 
-type Store = Db<Family, deterministic::Context, Digest, Entry, Sha256, EightCap, CHUNK, Sequential>;
+type Store =
+    Db<Family, deterministic::Context, Digest, Record, Sha256, EightCap, CHUNK, Sequential>;
 
 async fn open(context: deterministic::Context) -> Store {
     let page_cache = CacheRef::new(page_size(4_096), NZUsize!(64));
@@ -66,7 +67,7 @@ fn entry(units: u128) -> Entry {
 async fn write(store: Store, changes: &[(Key, Option<Entry>)]) -> Store {
     let mut batch = store.new_batch();
     for (key, entry) in changes {
-        batch = batch.write(key.digest(), entry.clone());
+        batch = batch.write(key.digest(), entry.clone().map(|entry| Record { key: *key, entry }));
     }
     let batch = batch.merkleize(&store, None, &mut Proportional).await.unwrap();
     store.apply_batch(batch).await.unwrap()

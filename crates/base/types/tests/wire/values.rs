@@ -11,11 +11,11 @@ use opengpu_types::{
     ChainId, ChainState, CloseReason, ConsensusKey, Delegation, Duty, DutyKind, Emission, Entry,
     Epoch, Event, Evidence, Failure, Genesis, GenesisValidator, Header, Height, Jail, Key, List,
     Millis, NetworkAddress, Nonce, Offences, Operation, Outcome, Parameters, Permille, Purpose,
-    Queue, Rate, RateBase, RateUnit, Receipt, RewardIndex, RuleVersion, Seat, SeatSet, Shares,
-    SignedTransaction, SlashReason, SpendingLimit, StateCommitment, Supply, Text, Transaction,
-    TransactionId, Treasury, TreasuryStream, Turn, Turns, Unbonding, UnbondingId, UnbondingPool,
-    Upgrade, Validator, ValidatorKeys, ValidatorStatus, Vesting, VestingTerms, View, Vote,
-    VoteKind, Weight,
+    Queue, Rate, RateBase, RateUnit, Receipt, Record, RewardIndex, RuleVersion, Seat, SeatSet,
+    Shares, SignedTransaction, SlashReason, SpendingLimit, StateCommitment, Supply, Text,
+    Transaction, TransactionId, Treasury, TreasuryStream, Turn, Turns, Unbonding, UnbondingId,
+    UnbondingPool, Upgrade, Validator, ValidatorKeys, ValidatorStatus, Vesting, VestingTerms, View,
+    Vote, VoteKind, Weight,
 };
 use std::{
     fmt::Debug,
@@ -92,7 +92,7 @@ kinds! {
     SignedTransaction, VoteKind, Vote, Evidence, Upgrade, StateCommitment, Header, Block,
     Failure, Outcome, SlashReason, CloseReason, Event, Receipt, Account, SpendingLimit, Vesting,
     Jail, ValidatorStatus, Validator, Delegation, UnbondingPool, Unbonding, Queue, Candidates,
-    Turn, Turns, Offences, DutyKind, Duty, Supply, Treasury, ChainState, BeaconRecord, Key,
+    Turn, Turns, Offences, DutyKind, Duty, Supply, Treasury, ChainState, BeaconRecord, Record, Key,
     Entry,
 }
 
@@ -263,6 +263,7 @@ structs! {
         height, time, genesis_time, emitted_until, base_fee, beacon, next_seats, rules, upgrade,
     }
     BeaconRecord { height, beacon }
+    Record { key, entry }
 }
 
 macro_rules! enums {

@@ -10,7 +10,7 @@ use crate::{
     engine::StateMailbox,
     executor::Loaded,
     signatures::Signatures,
-    store::{Databases, StoreError},
+    store::{self, Databases, StoreError},
 };
 use commonware_codec::EncodeSize as _;
 use commonware_parallel::Strategy;
@@ -233,8 +233,7 @@ where
     E: Clock + CryptoRng + Spawner + Storage + Metrics,
     T: Strategy,
 {
-    let digests: Vec<_> = keys.iter().map(Key::digest).collect();
-    let values = databases.read().await.get_many(&digests.iter().collect::<Vec<_>>()).await?;
+    let values = store::get_many(&*databases.read().await, keys).await?;
     state.base_mut().extend(keys.iter().copied().zip(values));
     Ok(())
 }

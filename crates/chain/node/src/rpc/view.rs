@@ -7,7 +7,7 @@ use super::{
     Api,
     problem::{Answer, Refused},
 };
-use crate::store::Database;
+use crate::store::{self, Database};
 use commonware_glue::stateful::db::ReadGuard;
 use commonware_parallel::Rayon;
 use commonware_runtime::tokio::Context;
@@ -27,7 +27,7 @@ impl Api {
     pub(crate) async fn view(&self) -> Answer<View<'_>> {
         let databases = self.0.feed.databases().ok_or_else(Refused::syncing)?;
         let store = databases.read().await;
-        let chain = match store.get(&Key::Chain.digest()).await? {
+        let chain = match store::get(&store, &Key::Chain).await? {
             Some(Entry::Chain(chain)) => *chain,
             // Before the first block there is no state.
             _ => return Err(Refused::syncing()),
@@ -54,7 +54,7 @@ impl View<'_> {
 
     /// An entry.
     pub(crate) async fn get(&self, key: Key) -> Answer<Option<Entry>> {
-        Ok(self.store.get(&key.digest()).await?)
+        Ok(store::get(&self.store, &key).await?)
     }
 
     /// An entry and the proof that this, or nothing, stands under the key.

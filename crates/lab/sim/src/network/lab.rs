@@ -21,7 +21,7 @@ use opengpu_node::{
     epochs::Timeouts,
     max_message,
     mempool::{Limits, Mempool},
-    start,
+    start, store,
 };
 use opengpu_types::{Block, Entry, Genesis, Key};
 use std::{sync::Arc, time::Duration};
@@ -211,7 +211,7 @@ impl Lab {
     /// A value of a node's final state.
     pub(crate) async fn entry(&self, index: usize, key: Key) -> Option<Entry> {
         let databases = self.node(index)?.state.subscribe_databases().await;
-        let entry = databases.read().await.get(&key.digest()).await;
+        let entry = store::get(&*databases.read().await, &key).await;
         entry.expect("the simulated disk can be read")
     }
 
@@ -266,12 +266,12 @@ impl Lab {
         let databases = self.node(index)?.state.subscribe_databases().await;
         // While this is held, no block is added.
         let store = databases.read().await;
-        let chain = store.get(&Key::Chain.digest()).await.expect("the simulated disk can be read");
+        let chain = store::get(&store, &Key::Chain).await.expect("the simulated disk can be read");
         if shadow.state().get(&Key::Chain) != Ok(chain.as_ref()) {
             return None;
         }
         for (key, entry) in shadow.state().iter() {
-            let stored = store.get(&key.digest()).await.expect("the simulated disk can be read");
+            let stored = store::get(&store, key).await.expect("the simulated disk can be read");
             if stored.as_ref() != Some(entry) {
                 return Some(false);
             }

@@ -19,7 +19,7 @@ use opengpu_node::{
     epochs::Timeouts,
     max_message,
     mempool::{Limits, Mempool},
-    start,
+    start, store,
 };
 use opengpu_types::{
     Account, Address, Allocation, Amount, Authorization, Block, ChainId, Emission, Entry, Epoch,
@@ -205,8 +205,13 @@ impl Lab {
         lab
     }
 
-    /// Starts, or starts again, the node of a member; its disk is named by its key.
+    /// Starts, or starts again, the node of a member on its own disk.
     pub(crate) async fn start(&self, member: &Member) -> Running {
+        self.start_on("first", member, History::All).await
+    }
+
+    /// Starts the node of a member on one of its disks.
+    pub(crate) async fn start_on(&self, disk: &str, member: &Member, history: History) -> Running {
         let me = member.public_key();
         let control = self.oracle.control(me.clone());
         let mut opened = Vec::new();
@@ -221,10 +226,10 @@ impl Lab {
             blocker: control,
             strategy: Sequential,
             mempool: mempool.clone(),
-            partition_prefix: format!("node-{me}"),
+            partition_prefix: format!("{disk}-{me}"),
             guests: self.guests.clone(),
             timeouts: Timeouts::default(),
-            history: History::All,
+            history,
             cache_bytes: 1 << 20,
             records: None,
         };
@@ -267,7 +272,7 @@ impl Running {
 
     pub(crate) async fn entry(&self, key: Key) -> Option<Entry> {
         let databases = self.node.state.subscribe_databases().await;
-        databases.read().await.get(&key.digest()).await.unwrap()
+        store::get(&*databases.read().await, &key).await.unwrap()
     }
 
     pub(crate) async fn account(&self, owner: Address) -> Account {

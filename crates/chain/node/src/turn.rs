@@ -1,0 +1,192 @@
+//! Where consensus stands: the running epoch, its newest view, and its newest final block.
+//!
+//! The engine of an epoch reports here ([`crate::evidence::Informer`]); whoever forwards
+//! transactions, answers peers or waits for the chain to move on reads here.
+
+use crate::committee::Scheme;
+use bytes::BufMut;
+use commonware_codec::{Buf, EncodeSize, Error, Read, ReadExt as _, Write};
+use commonware_consensus::{Viewable as _, simplex::types};
+use commonware_utils::sync::Mutex;
+use opengpu_types::{ConsensusKey, Digest, Epoch, SeatSet, View};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// A certificate that made a block final.
+pub type Finalization = types::Finalization<Scheme, Digest>;
+
+/// Where a seat's node stands, and what it knows about the votes of the one who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The running epoch.
+    pub epoch: Epoch,
+    /// Its view.
+    pub view: View,
+    /// Above this view, no vote of the asker has arrived.
+    pub heard: View,
+}
+
+impl Write for Standing {
+    fn write(&self, buffer: &mut impl BufMut) {
+        self.epoch.write(buffer);
+        self.view.write(buffer);
+        self.heard.write(buffer);
+    }
+}
+
+impl Read for Standing {
+    type Cfg = ();
+
+    fn read_cfg(buffer: &mut impl Buf, (): &()) -> Result<Self, Error> {
+        Ok(Self {
+            epoch: Epoch::read(buffer)?,
+            view: View::read(buffer)?,
+            heard: View::read(buffer)?,
+        })
+    }
+}
+
+impl EncodeSize for Standing {
+    fn encode_size(&self) -> usize {
+        self.epoch
+            .encode_size()
+            .saturating_add(self.view.encode_size())
+            .saturating_add(self.heard.encode_size())
+    }
+}
+
+/// Where consensus is; cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Turn(Arc<Mutex<Option<Latest>>>);
+
+#[derive(Clone, Debug)]
+struct Latest {
+    seats: Arc<SeatSet>,
+    /// Highest view in which this node voted or saw a certificate, in this life or an earlier one.
+    seen: View,
+    /// The newest view that ended.
+    ended: View,
+    /// By seat, the highest view of a vote that arrived in this life.
+    heard: BTreeMap<usize, View>,
+    finalization: Option<Finalization>,
+}
+
+impl Turn {
+    /// An epoch begins, or goes on after a restart that left traces up to the view `seen`.
+    pub fn opened(&self, seats: Arc<SeatSet>, seen: View) {
+        let (ended, heard) = (View(0), BTreeMap::new());
+        *self.0.lock() = Some(Latest { seats, seen, ended, heard, finalization: None });
+    }
+
+    /// A view of an epoch has a certificate.
+    pub fn ended(&self, epoch: Epoch, view: View) {
+        if let Some(latest) = &mut *self.0.lock()
+            && latest.seats.epoch == epoch
+        {
+            latest.ended = view.max(latest.ended);
+        }
+    }
+
+    /// A block of an epoch is final.
+    pub fn finalized(&self, epoch: Epoch, finalization: &Finalization) {
+        if let Some(latest) = &mut *self.0.lock()
+            && latest.seats.epoch == epoch
+            && latest.finalization.as_ref().is_none_or(|known| known.view() < finalization.view())
+        {
+            latest.finalization = Some(finalization.clone());
+        }
+    }
+
+    /// A vote of a seat arrived.
+    pub fn voted(&self, epoch: Epoch, seat: usize, view: View) {
+        if let Some(latest) = &mut *self.0.lock()
+            && latest.seats.epoch == epoch
+            && seat < latest.seats.seats.len()
+        {
+            let heard = latest.heard.entry(seat).or_insert(view);
+            *heard = view.max(*heard);
+        }
+    }
+
+    /// The view after the last one that ended, or whatever was seen before a restart; and what is
+    /// known about the votes of `asker`. What arrived before a restart is forgotten, so up to there
+    /// everything counts as heard.
+    pub fn standing(&self, asker: &ConsensusKey) -> Option<Standing> {
+        let latest = self.0.lock();
+        let Latest { seats, seen, ended, heard, .. } = latest.as_ref()?;
+        let seat = seats.seats.iter().position(|seat| seat.consensus == *asker);
+        let heard = seat.and_then(|seat| heard.get(&seat)).copied().unwrap_or(View(0));
+        Some(Standing {
+            epoch: seats.epoch,
+            view: View(ended.0.saturating_add(1)).max(*seen),
+            heard: heard.max(*seen),
+        })
+    }
+
+    /// The newest final block of the running epoch.
+    pub fn head(&self) -> Option<Finalization> {
+        self.0.lock().as_ref()?.finalization.clone()
+    }
+
+    /// The newest final block of `epoch`, if that is the running one.
+    pub fn finalization(&self, epoch: Epoch) -> Option<Finalization> {
+        let latest = self.0.lock();
+        let latest = latest.as_ref().filter(|latest| latest.seats.epoch == epoch)?;
+        latest.finalization.clone()
+    }
+
+    /// Who leads the next `views`, without `me`.
+    pub fn leaders(&self, views: u64, me: &ConsensusKey) -> Vec<ConsensusKey> {
+        let Some(Latest { seats, ended, .. }) = self.0.lock().clone() else { return Vec::new() };
+        let mut leaders = Vec::new();
+        for ahead in 1..=views {
+            let next = View(ended.0.saturating_add(ahead));
+            let seat = opengpu_ledger::leader(&seats, next).and_then(|it| seats.seats.get(it));
+            if let Some(seat) = seat
+                && seat.consensus != *me
+                && !leaders.contains(&seat.consensus)
+            {
+                leaders.push(seat.consensus);
+            }
+        }
+        leaders
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opengpu_types::{List, Seed};
+
+    const ME: ConsensusKey = ConsensusKey([1; 32]);
+
+    fn seats(epoch: u64) -> Arc<SeatSet> {
+        let (epoch, seed) = (Epoch(epoch), Seed([0; 32]));
+        Arc::new(SeatSet { epoch, seed, seats: List::empty() })
+    }
+
+    fn standing(turn: &Turn) -> Option<(u64, u64)> {
+        turn.standing(&ME).map(|it| (it.epoch.0, it.view.0))
+    }
+
+    #[test]
+    fn a_node_stands_in_the_view_after_the_last_that_ended() {
+        let turn = Turn::default();
+        assert_eq!(standing(&turn), None);
+        turn.opened(seats(4), View(0));
+        assert_eq!(standing(&turn), Some((4, 1)));
+        turn.ended(Epoch(4), View(7));
+        turn.ended(Epoch(4), View(5));
+        turn.ended(Epoch(3), View(90));
+        assert_eq!(standing(&turn), Some((4, 8)));
+    }
+
+    #[test]
+    fn what_was_seen_before_a_restart_still_counts() {
+        let turn = Turn::default();
+        turn.opened(seats(4), View(12));
+        assert_eq!(standing(&turn), Some((4, 12)));
+        assert_eq!(turn.standing(&ME).map(|it| it.heard), Some(View(12)));
+        turn.ended(Epoch(4), View(12));
+        assert_eq!(standing(&turn), Some((4, 13)));
+    }
+}
