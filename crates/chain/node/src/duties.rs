@@ -29,8 +29,8 @@ use opengpu_crypto::Keypair;
 use opengpu_ledger::{epoch_of, fee_of, weight_of};
 use opengpu_types::{
     Address, Amount, Authorization, Boxed, ChainId, ChainState, ConsensusKey, DutyKind, Entry,
-    Epoch, Evidence, Height, Key, List, Nonce, Operation, Parameters, SignedTransaction, Text,
-    Transaction,
+    Epoch, Evidence, Height, Key, List, Nonce, Offence, Operation, Parameters, SignedTransaction,
+    SlashReason, Text, Transaction,
 };
 use rand_core::CryptoRng;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -316,7 +316,10 @@ where
     };
     let Some(seat) = seats.seat(voter) else { return Ok(true) };
     Ok(match offences {
-        Some(Entry::Offences(list)) => list.validators.binary_search(&seat.validator).is_ok(),
+        Some(Entry::Offences(list)) => {
+            let (validator, reason) = (seat.validator, SlashReason::ConflictingVotes);
+            list.offences.binary_search(&Offence { validator, reason }).is_ok()
+        }
         _ => false,
     })
 }

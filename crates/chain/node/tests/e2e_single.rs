@@ -48,7 +48,8 @@ fn network(seed: u64) -> DevNetwork {
     let plan = Plan { first_port: free_port(), ..Plan::new(1, time) };
     let mut network = DevNetwork::generate(&mut StdRng::seed_from_u64(seed), &plan).unwrap();
     // Short, so that a bundle crosses epochs.
-    network.genesis.parameters.epoch_blocks = 4;
+    network.genesis.parameters.epoch_blocks = 8;
+    network.genesis.parameters.seats = 1;
     network
 }
 

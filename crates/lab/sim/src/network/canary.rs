@@ -35,7 +35,7 @@ pub fn run_canary(canary: Canary) -> Result<Report, Breach> {
         seed: 0,
         validators: 4,
         accounts: 4,
-        epoch_blocks: 8,
+        epoch_blocks: 32,
         deceits,
         late: None,
         acts: Vec::new(),

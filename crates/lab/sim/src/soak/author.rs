@@ -2,20 +2,23 @@
 
 use super::{
     View,
-    cast::{Cast, Party},
+    cast::{Cast, KeySet, Party},
     draft::Draft,
     world::{self, OPERATORS},
 };
 use crate::dice::Dice;
 use opengpu_ledger::{
     BlockContext, Executed, Invalid, epoch_of,
-    tables::{Accounts, ConsensusKeys, Delegations, Params, Seats, SpendingLimits, Validators},
+    tables::{
+        Accounts, ConsensusKeys, Delegations, Params, Seats, SpendingLimits, Unbondings, Validators,
+    },
 };
 use opengpu_types::{
     Account, Address, Amount, ConsensusKey, Digest, DutyKind, Epoch, Event, Evidence, Height,
-    Millis, Operation, Permille, PublicKey, Purpose, SignedTransaction, Text, ValidatorKeys,
-    ValidatorStatus, View as Turn, VoteKind, mul_div,
+    Millis, Operation, Permille, PublicKey, Purpose, SignedTransaction, Text, UnbondingId,
+    ValidatorKeys, ValidatorStatus, View as Turn, VoteKind, mul_div,
 };
+use std::collections::VecDeque;
 
 /// Most spending limits at a time.
 const LIMITS: usize = 40;
@@ -31,6 +34,8 @@ pub(crate) struct Author {
     pub(crate) limits: Vec<(Address, Address)>,
     /// Every validator that exists, retired ones too.
     pub(crate) validators: Vec<Address>,
+    /// Stake on its way out, oldest first.
+    unbonding: VecDeque<(UnbondingId, Address)>,
     /// Seats to be confirmed.
     duties: Vec<(Address, Epoch)>,
     /// A piece of evidence that was accepted, to be reported again.
@@ -44,6 +49,7 @@ impl Author {
             dice,
             limits: Vec::new(),
             validators: Vec::new(),
+            unbonding: VecDeque::new(),
             duties: Vec::new(),
             punished: None,
         }
@@ -96,6 +102,12 @@ impl Author {
                 }
                 Event::ValidatorClosed { validator, .. } => {
                     self.validators.retain(|known| *known != validator);
+                }
+                Event::UnbondingOpened { id, delegator, .. } => {
+                    self.unbonding.push_back((id, delegator));
+                }
+                Event::UnbondingClosed { id, .. } => {
+                    self.unbonding.retain(|(open, _)| *open != id);
                 }
                 Event::DutyOpened { account, duty: DutyKind::ConfirmSeat { epoch } }
                     if !self.dice.one_in(8) =>
@@ -159,8 +171,9 @@ impl Author {
             5500..6500 => self.spend(state, context),
             6500..6700 => self.release(context),
             6700..7100 => self.delegate(state, context),
-            7100..7500 => self.undelegate(state, context),
-            7500..7600 => self.redelegate(state, context),
+            7100..7250 => self.undelegate(state, context),
+            7250..7300 => self.redelegate(state, context),
+            7300..7600 => self.withdraw(state, context),
             7600..8500 => self.transfer(state, context),
             8500..9000 => self.claim(context),
             9000..9200 => self.edit(context),
@@ -316,6 +329,26 @@ impl Author {
         Draft::of(party, context, Operation::Redelegate { from, to, amount })
     }
 
+    /// The stake that has waited longest, if it is mature.
+    fn withdraw(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
+        let Some((id, owner)) = self.unbonding.front().copied() else {
+            return self.undelegate(state, context);
+        };
+        let entry = state.view::<Unbondings>(id).ok().flatten();
+        let mature = entry.is_some_and(|entry| entry.matures <= context.time);
+        match (mature, self.cast.party(&owner)) {
+            (true, Some(party)) => Draft::of(party, context, Operation::Withdraw { id }),
+            _ => self.transfer(state, context),
+        }
+    }
+
+    /// The stake that was the last to begin.
+    pub(crate) fn withdraw_early(&mut self, context: &BlockContext) -> Draft {
+        let (id, owner) = self.unbonding.back().copied().unwrap_or((UnbondingId(0), Address::ZERO));
+        let party = self.cast.party(&owner).unwrap_or_else(|| self.anyone());
+        Draft::of(party, context, Operation::Withdraw { id })
+    }
+
     fn claim(&mut self, context: &BlockContext) -> Draft {
         let (party, validator) = (self.operator(), self.validator());
         let validator = if self.dice.one_in(4) { validator } else { party.address };
@@ -402,12 +435,12 @@ impl Author {
         self.dice.pick(&seats.seats).map(|seat| seat.consensus)
     }
 
-    /// Keys that no validator uses.
-    pub(crate) fn free_keys(&mut self, state: &View<'_>) -> ValidatorKeys {
+    /// Keys that are nobody's, with an operator's proofs.
+    pub(crate) fn free_keys(&mut self, state: &View<'_>, operator: &Address) -> ValidatorKeys {
         loop {
             let keys = self.dice.pick(&self.cast.key_sets).expect("there are keys");
-            if matches!(state.find::<ConsensusKeys>(keys.consensus), Ok(None)) {
-                return keys.clone();
+            if matches!(state.find::<ConsensusKeys>(keys.consensus()), Ok(None)) {
+                return keys.of(self.cast.chain, operator);
             }
         }
     }
@@ -416,23 +449,24 @@ impl Author {
         let operators = self.cast.parties.get(..OPERATORS).unwrap_or_default();
         let mut idle = operators.iter().filter(|party| !self.validators.contains(&party.address));
         let Some(party) = idle.next().copied() else { return self.retire(context) };
-        let keys = self.free_keys(state);
+        let keys = self.free_keys(state, &party.address);
         let (host, commission) = (world::host(9), Permille::ZERO);
         let stake = Amount::whole(self.dice.below(200).saturating_add(100));
         Draft::of(party, context, Operation::RegisterValidator { keys, host, commission, stake })
     }
 
     fn rotate(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
-        let keys = self.free_keys(state);
-        Draft::of(self.operator(), context, Operation::RotateKeys { keys })
+        let operator = self.operator();
+        let keys = self.free_keys(state, &operator.address);
+        Draft::of(operator, context, Operation::RotateKeys { keys })
     }
 
     /// A validator asks for the keys that another one votes with.
     pub(crate) fn rotate_to_taken(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
         let operator = self.operator();
-        let is_taken = |keys: &&ValidatorKeys| matches!(state.view::<ConsensusKeys>(keys.consensus), Ok(Some(owner)) if *owner != operator.address);
+        let is_taken = |keys: &&KeySet| matches!(state.view::<ConsensusKeys>(keys.consensus()), Ok(Some(holder)) if holder.operator != operator.address);
         let keys = self.cast.key_sets.iter().find(is_taken).or(self.cast.key_sets.first());
-        let keys = keys.expect("there are keys").clone();
+        let keys = keys.expect("there are keys").of(self.cast.chain, &operator.address);
         Draft::of(operator, context, Operation::RotateKeys { keys })
     }
 
