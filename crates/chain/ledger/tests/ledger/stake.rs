@@ -64,7 +64,7 @@ fn proofs_of_possession_are_of_no_use_to_another_operator() {
     let (hers, his) = (validator_keys(9, &alice()), validator_keys(9, &bob()));
     let half = [
         ValidatorKeys { consensus_possession: his.consensus_possession, ..hers.clone() },
-        ValidatorKeys { beacon_possession: his.beacon_possession, ..hers.clone() },
+        ValidatorKeys { beacon_possession: his.beacon_possession, ..hers },
     ];
     for keys in [[his].as_slice(), &half].concat() {
         let copied = register_with(keys.clone(), Amount::whole(100));
@@ -72,7 +72,7 @@ fn proofs_of_possession_are_of_no_use_to_another_operator() {
         let rotate = Operation::RotateKeys { keys };
         assert_eq!(network.fail(network.tx(&operator(0), rotate).sign()), Failure::InvalidKeys);
     }
-    network.apply(network.tx(&alice(), register_with(hers, Amount::whole(100))).sign());
+    network.apply(network.tx(&alice(), register(&alice(), 9, Amount::whole(100))).sign());
 }
 
 #[test]

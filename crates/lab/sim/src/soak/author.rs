@@ -10,7 +10,8 @@ use crate::dice::Dice;
 use opengpu_ledger::{
     BlockContext, Executed, Invalid, epoch_of,
     tables::{
-        Accounts, ConsensusKeys, Delegations, Params, Seats, SpendingLimits, Unbondings, Validators,
+        Accounts, CandidateLists, ConsensusKeys, Delegations, Params, Seats, SpendingLimits,
+        Unbondings, Validators,
     },
 };
 use opengpu_types::{
@@ -170,11 +171,11 @@ impl Author {
             5300..5500 => self.revoke(context),
             5500..6500 => self.spend(state, context),
             6500..6700 => self.release(context),
-            6700..7100 => self.delegate(state, context),
-            7100..7250 => self.undelegate(state, context),
-            7250..7300 => self.redelegate(state, context),
-            7300..7600 => self.withdraw(state, context),
-            7600..8500 => self.transfer(state, context),
+            6700..6850 => self.delegate(state, context),
+            6850..7000 => self.undelegate(state, context),
+            7000..7030 => self.redelegate(state, context),
+            7030..7230 => self.withdraw(state, context),
+            7230..8500 => self.transfer(state, context),
             8500..9000 => self.claim(context),
             9000..9200 => self.edit(context),
             9200..9350 => self.unjail(state, context),
@@ -183,7 +184,7 @@ impl Author {
             9980..9985 => self.evidence(state, context),
             9985..9987 if self.dice.one_in(3) => self.register(state, context),
             9987 if self.dice.one_in(3) => self.rotate(state, context),
-            9988 => self.retire(context),
+            9988 => self.retire(state, context),
             _ => self.transfer(state, context),
         }
     }
@@ -297,21 +298,42 @@ impl Author {
     fn delegation(&mut self, state: &View<'_>) -> Option<(Party, Address, Amount)> {
         for _ in 0..8 {
             let (party, validator) = (self.anyone(), self.validator());
-            let found = state.view::<Delegations>((party.address, validator)).ok().flatten();
-            let owner = state.view::<Validators>(validator).ok().flatten();
-            if let (Some(found), Some(owner)) = (found, owner) {
-                let worth = match found.shares == owner.shares {
-                    true => owner.stake.0,
-                    false => mul_div(found.shares.0, owner.stake.0, owner.shares.0)?,
-                };
-                return Some((party, validator, Amount(worth)));
+            if let Some(found) = Self::worth(state, party, validator) {
+                return Some(found);
             }
         }
         None
     }
 
+    /// What a party's delegation is worth, if there is one.
+    fn worth(
+        state: &View<'_>,
+        party: Party,
+        validator: Address,
+    ) -> Option<(Party, Address, Amount)> {
+        let found = state.view::<Delegations>((party.address, validator)).ok().flatten()?;
+        let owner = state.view::<Validators>(validator).ok().flatten()?;
+        let worth = match found.shares == owner.shares {
+            true => owner.stake.0,
+            false => mul_div(found.shares.0, owner.stake.0, owner.shares.0)?,
+        };
+        Some((party, validator, Amount(worth)))
+    }
+
+    /// A delegation to a validator that has retired and waits for its last delegators.
+    fn leftover(&self, state: &View<'_>) -> Option<(Party, Address, Amount)> {
+        let retired = |address: &&Address| {
+            let found = state.view::<Validators>(**address).ok().flatten();
+            found.is_some_and(|found| found.status == ValidatorStatus::Retired)
+        };
+        let validator = *self.validators.iter().find(retired)?;
+        self.cast.parties.iter().find_map(|party| Self::worth(state, *party, validator))
+    }
+
     fn undelegate(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
-        let Some((party, validator, worth)) = self.delegation(state) else {
+        let leftover = if self.dice.one_in(2) { self.leftover(state) } else { None };
+        let found = leftover.or_else(|| self.delegation(state));
+        let Some((party, validator, worth)) = found else {
             return self.delegate(state, context);
         };
         let amount = match party.address == validator || self.dice.one_in(3) {
@@ -329,13 +351,19 @@ impl Author {
         Draft::of(party, context, Operation::Redelegate { from, to, amount })
     }
 
-    /// The stake that has waited longest, if it is mature.
+    /// Some of the stake that has waited longest, if it is mature; not always the first, whose owner
+    /// may have nothing left to pay with.
     fn withdraw(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
-        let Some((id, owner)) = self.unbonding.front().copied() else {
+        let place = self.dice.below(16);
+        let found = usize::try_from(place).ok().and_then(|place| self.unbonding.get(place));
+        let Some((id, owner)) = found.copied() else {
             return self.undelegate(state, context);
         };
+        let parameters = state.must::<Params>(()).expect("blocks begin with parameters");
+        let now = epoch_of(context.height, &parameters);
         let entry = state.view::<Unbondings>(id).ok().flatten();
-        let mature = entry.is_some_and(|entry| entry.matures <= context.time);
+        let mature =
+            entry.is_some_and(|entry| entry.matures <= context.time && entry.epoch.plus(2) < now);
         match (mature, self.cast.party(&owner)) {
             (true, Some(party)) => Draft::of(party, context, Operation::Withdraw { id }),
             _ => self.transfer(state, context),
@@ -448,7 +476,9 @@ impl Author {
     fn register(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
         let operators = self.cast.parties.get(..OPERATORS).unwrap_or_default();
         let mut idle = operators.iter().filter(|party| !self.validators.contains(&party.address));
-        let Some(party) = idle.next().copied() else { return self.retire(context) };
+        let Some(party) = idle.next().copied() else {
+            return self.retire(state, context);
+        };
         let keys = self.free_keys(state, &party.address);
         let (host, commission) = (world::host(9), Permille::ZERO);
         let stake = Amount::whole(self.dice.below(200).saturating_add(100));
@@ -470,9 +500,10 @@ impl Author {
         Draft::of(operator, context, Operation::RotateKeys { keys })
     }
 
-    fn retire(&mut self, context: &BlockContext) -> Draft {
+    fn retire(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
         let operator = self.operator();
-        let operation = match self.validators.len() > VALIDATORS {
+        let candidates = state.must_view::<CandidateLists>(()).expect("blocks begin with them");
+        let operation = match candidates.validators.len() > VALIDATORS {
             true => Operation::Retire,
             false => Operation::Unjail,
         };
