@@ -171,11 +171,11 @@ impl Author {
             5300..5500 => self.revoke(context),
             5500..6500 => self.spend(state, context),
             6500..6700 => self.release(context),
-            6700..6850 => self.delegate(state, context),
-            6850..7000 => self.undelegate(state, context),
-            7000..7030 => self.redelegate(state, context),
-            7030..7230 => self.withdraw(state, context),
-            7230..8500 => self.transfer(state, context),
+            6700..6780 => self.delegate(state, context),
+            6780..6860 => self.undelegate(state, context),
+            6860..6875 => self.redelegate(state, context),
+            6875..7000 => self.withdraw(state, context),
+            7000..8500 => self.transfer(state, context),
             8500..9000 => self.claim(context),
             9000..9200 => self.edit(context),
             9200..9350 => self.unjail(state, context),
@@ -268,7 +268,12 @@ impl Author {
             (_, 0) => Operation::Unjail,
             (Purpose::Anything, 1..8) => Operation::Burn { amount },
             (Purpose::Anything | Purpose::Transfers, _) => transfer,
-            (Purpose::Stake, _) => Operation::Delegate { validator: self.validator(), amount },
+            (Purpose::Stake, _) => {
+                // To a few validators only, or there would be a delegation of everyone to everyone.
+                let few = self.validators.get(..2).unwrap_or_default();
+                let validator = self.dice.pick(few).copied().unwrap_or(spender.address);
+                Operation::Delegate { validator, amount }
+            }
         };
         Draft::of(owner, context, operation).by(spender)
     }
