@@ -12,7 +12,9 @@ use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_client::{
-    api::{ParametersInfo, Role, TransactionInfo, ValidatorInfo, ValidatorState, hex_text},
+    api::{
+        JailReason, ParametersInfo, Role, TransactionInfo, ValidatorInfo, ValidatorState, hex_text,
+    },
     follow::Blocks,
 };
 use opengpu_types::{Entry, Epoch, Height, Key, TransactionId};
@@ -173,8 +175,15 @@ pub(crate) fn validators(context: &Context) -> Result<()> {
     let status = |it: &ValidatorInfo| match (it.status, it.jailed_until) {
         (ValidatorState::Active, _) => "active".to_owned(),
         (ValidatorState::Retired, _) => "retired".to_owned(),
-        (ValidatorState::Jailed, Some(until)) => format!("jailed until {}", date(until)),
-        (ValidatorState::Jailed, None) => "jailed".to_owned(),
+        (ValidatorState::Jailed, until) => {
+            let why = match it.jailed_for {
+                Some(JailReason::ConflictingVotes) => " for conflicting votes",
+                Some(JailReason::MissedTurns) => " for missed turns",
+                None => "",
+            };
+            let until = until.map_or_else(String::new, |until| format!(" until {}", date(until)));
+            format!("jailed{why}{until}")
+        }
     };
     let seat = |it: &ValidatorInfo| match (it.seat, it.next_seat) {
         (true, true) => "yes",

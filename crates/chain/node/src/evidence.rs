@@ -173,7 +173,7 @@ mod tests {
     use commonware_cryptography::{Signer as _, ed25519::PrivateKey};
     use commonware_utils::NZUsize;
     use opengpu_crypto::BeaconKeypair;
-    use opengpu_types::{Address, List, NetworkAddress, Seat, Seed};
+    use opengpu_types::{Address, List, NetworkAddress, Permille, Seat, Seed};
     use std::net::SocketAddr;
 
     const CHAIN: ChainId = ChainId(7);
@@ -184,6 +184,7 @@ mod tests {
             validator: Address::new([1; 20]),
             beacon: BeaconKeypair::from_seed([1; 32]).public_key(),
             weight: 1,
+            commission: Permille::ZERO,
             host: NetworkAddress(SocketAddr::from(([127, 0, 0, 1], 9_000))),
         };
         let mut seats: Vec<_> = keys.iter().map(seat).collect();

@@ -90,16 +90,14 @@ fn init(context: &Context, arguments: &Init) -> Result<()> {
 }
 
 fn show(context: &Context, keys: &NodeKeys, genesis: &Genesis, settings: &Settings) -> Result<()> {
-    let registration = keys.registration(genesis.chain);
-    let consensus = hex_text(&registration.consensus.0);
-    let beacon = hex_text(&registration.beacon.0);
+    let consensus = hex_text(&keys.consensus_key().0);
+    let beacon = hex_text(&keys.beacon_key().0);
     let digest = hex_text(genesis.digest().as_ref());
     let json = json!({
         "chain": genesis.chain.0,
         "genesis": digest,
         "consensus": consensus,
         "beacon": beacon,
-        "possession": hex_text(&registration.possession.0),
         "listen": settings.listen.to_string(),
         "rpc": settings.rpc.to_string(),
     });

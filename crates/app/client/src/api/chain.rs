@@ -5,7 +5,7 @@ use commonware_codec::Encode as _;
 use opengpu_types::{
     Address, Amount, BeaconPublicKey, BeaconSignature, Block, ChainId, ConsensusKey, Digest,
     Emission, Epoch, Height, Millis, NetworkAddress, Parameters, Permille, RuleVersion, Seat,
-    SeatSet, Seed, Supply, TransactionId, Validator, ValidatorStatus, View, Weight,
+    SeatSet, Seed, SlashReason, Supply, TransactionId, Validator, ValidatorStatus, View, Weight,
 };
 use serde::{Deserialize, Serialize};
 
@@ -190,6 +190,8 @@ struct SeatForm {
     beacon: BeaconPublicKey,
     weight: u64,
     #[serde(with = "form")]
+    commission: Permille,
+    #[serde(with = "form")]
     host: NetworkAddress,
 }
 
@@ -203,6 +205,25 @@ pub enum ValidatorState {
     Jailed,
     /// Never again.
     Retired,
+}
+
+/// What a validator is in jail for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JailReason {
+    /// Two conflicting votes.
+    ConflictingVotes,
+    /// Too many leader turns missed in an epoch.
+    MissedTurns,
+}
+
+impl From<SlashReason> for JailReason {
+    fn from(reason: SlashReason) -> Self {
+        match reason {
+            SlashReason::ConflictingVotes => Self::ConflictingVotes,
+            SlashReason::MissedTurns => Self::MissedTurns,
+        }
+    }
 }
 
 /// A validator.
@@ -228,6 +249,9 @@ pub struct ValidatorInfo {
     /// Earliest return from jail.
     #[serde(with = "form::optional", default, skip_serializing_if = "Option::is_none")]
     pub jailed_until: Option<Millis>,
+    /// Why it is in jail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jailed_for: Option<JailReason>,
     /// Bonded tokens of all delegators, its own included.
     #[serde(with = "form")]
     pub stake: Amount,
@@ -243,9 +267,9 @@ pub struct ValidatorInfo {
 impl ValidatorInfo {
     /// A validator with its seats in the running and the next epoch.
     pub fn new(address: Address, validator: &Validator, now: &SeatSet, next: &SeatSet) -> Self {
-        let (status, jailed_until) = match validator.status {
+        let (status, jail) = match validator.status {
             ValidatorStatus::Active => (ValidatorState::Active, None),
-            ValidatorStatus::Jailed(jail) => (ValidatorState::Jailed, Some(jail.until)),
+            ValidatorStatus::Jailed(jail) => (ValidatorState::Jailed, Some(jail)),
             ValidatorStatus::Retired => (ValidatorState::Retired, None),
         };
         let seated = |set: &SeatSet| set.seats.iter().any(|seat| seat.validator == address);
@@ -256,7 +280,8 @@ impl ValidatorInfo {
             host: validator.host,
             commission: validator.commission,
             status,
-            jailed_until,
+            jailed_until: jail.map(|jail| jail.until),
+            jailed_for: jail.map(|jail| jail.reason.into()),
             stake: validator.stake,
             rewards: validator.rewards,
             seat: seated(now),
@@ -381,7 +406,7 @@ form::as_object!(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use opengpu_types::{Jail, List, RewardIndex, Shares, SlashReason, ValidatorKeys};
+    use opengpu_types::{Jail, List, RewardIndex, Shares, ValidatorKeys};
 
     fn seat_set(epoch: u64, seats: Vec<Seat>) -> SeatSet {
         SeatSet { epoch: Epoch(epoch), seed: Seed([1; 32]), seats: List::new(seats).unwrap() }
@@ -393,6 +418,7 @@ mod tests {
             validator: Address::ZERO,
             beacon: BeaconPublicKey([3; 96]),
             weight: 100,
+            commission: Permille::new(50).unwrap(),
             host: "127.0.0.1:26700".parse().unwrap(),
         }
     }
@@ -437,12 +463,13 @@ mod tests {
     }
 
     #[test]
-    fn a_jailed_validator_says_until_when_and_in_which_epoch_it_has_a_seat() {
+    fn a_jailed_validator_says_why_and_until_when_and_in_which_epoch_it_has_a_seat() {
         let validator = Validator {
             keys: ValidatorKeys {
                 consensus: ConsensusKey([2; 32]),
+                consensus_possession: [5; 64],
                 beacon: BeaconPublicKey([3; 96]),
-                possession: BeaconSignature([4; 48]),
+                beacon_possession: BeaconSignature([4; 48]),
             },
             host: "127.0.0.1:26700".parse().unwrap(),
             commission: Permille::new(50).unwrap(),
@@ -463,6 +490,7 @@ mod tests {
         let json = serde_json::to_value(&info).unwrap();
         assert_eq!(json["status"], "jailed");
         assert_eq!(json["jailed_until"], 99);
+        assert_eq!(json["jailed_for"], "missed-turns");
         assert_eq!((info.seat, info.next_seat), (true, false));
         assert_eq!(serde_json::from_value::<ValidatorInfo>(json).unwrap(), info);
     }

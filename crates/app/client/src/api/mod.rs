@@ -24,8 +24,8 @@ mod transaction;
 
 pub use account::{AccountInfo, DelegationInfo, StateInfo};
 pub use chain::{
-    BlockEvent, BlockInfo, EpochInfo, ParametersInfo, Role, Status, SupplyInfo, ValidatorInfo,
-    ValidatorList, ValidatorState,
+    BlockEvent, BlockInfo, EpochInfo, JailReason, ParametersInfo, Role, Status, SupplyInfo,
+    ValidatorInfo, ValidatorList, ValidatorState,
 };
 pub use event::EventInfo;
 pub use form::{HexError, digest_from_text, hex_from_text, hex_text};

@@ -82,7 +82,9 @@ impl Plan {
         let late = dice.one_in(3).then(|| (index(dice.below(count as u64)), length / 2));
         let power_cut =
             dice.one_in(2).then(|| 1usize.saturating_add(index(dice.below(length as u64))));
-        let epoch_blocks = dice.below(8).saturating_add(6);
+        // The least that the rules allow, or a little more.
+        let least = u64::from(validators).saturating_mul(2);
+        let epoch_blocks = dice.below(8).saturating_add(least);
         Self { seed, validators, accounts: 8, epoch_blocks, deceits, late, acts, power_cut }
     }
 }
