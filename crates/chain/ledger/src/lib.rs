@@ -23,7 +23,6 @@
 mod admission;
 mod bank;
 mod beacon;
-mod due;
 mod duty;
 mod epoch;
 mod error;
@@ -42,7 +41,6 @@ mod weight;
 pub use admission::{Lane, admit};
 pub use bank::opening_nonce;
 pub use beacon::{BeaconError, KEPT_BEACONS, draw, verify_leader};
-pub use due::next_due;
 pub use epoch::{epoch_of, is_last_of_epoch};
 pub use error::{BlockError, Corruption, Halt, Invalid, Rejection};
 pub use execution::{BlockContext, Executed, Execution, MAX_TIME_STEP};
