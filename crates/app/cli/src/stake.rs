@@ -12,7 +12,9 @@ use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
 use commonware_codec::DecodeExt as _;
 use opengpu_client::{Facts, NodeKeys, api::hex_from_text};
-use opengpu_types::{Amount, Boxed, Epoch, Evidence, NetworkAddress, Operation, Permille};
+use opengpu_types::{
+    Amount, Boxed, Epoch, Evidence, NetworkAddress, Operation, Permille, UnbondingId,
+};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
@@ -21,9 +23,17 @@ pub(crate) enum Command {
     Register(Register),
     /// Add stake to a validator.
     Delegate(Moving),
-    /// Take stake back; it is free after the unbonding time.
+    /// Take stake back; it can be withdrawn after the unbonding time.
     Undelegate(Moving),
-    /// Move stake from one validator to another.
+    /// Take out stake that has finished unbonding; redelegated stake goes to its validator.
+    Withdraw {
+        /// Number of the unbonding entry, as `undelegate` showed it.
+        #[arg(long, value_name = "NUMBER")]
+        id: u64,
+        #[command(flatten)]
+        sending: Sending,
+    },
+    /// Move stake from one validator to another, by way of `withdraw`.
     Redelegate {
         /// Validator that loses it: an address, or the name of a key.
         #[arg(long)]
@@ -147,6 +157,9 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
             let validator = context.address(&validator)?;
             act(&sending, Operation::Undelegate { validator, amount })
         }
+        Command::Withdraw { id, sending } => {
+            act(&sending, Operation::Withdraw { id: UnbondingId(id) })
+        }
         Command::Redelegate { validator, to, amount, sending } => {
             let (from, to) = (context.address(&validator)?, context.address(&to)?);
             act(&sending, Operation::Redelegate { from, to, amount })
@@ -160,7 +173,8 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
         }
         Command::Rotate { data, sending } => {
             let facts = Facts::ask(&context.rpc)?;
-            let keys = NodeKeys::read(&data.join(KEY_FILE))?.registration(facts.chain);
+            let keys = NodeKeys::read(&data.join(KEY_FILE))?;
+            let keys = keys.registration(facts.chain, &sending.sender(context)?);
             send(context, &sending, &facts, vec![Operation::RotateKeys { keys }])
         }
         Command::Unjail { sending } => act(&sending, Operation::Unjail),
@@ -181,7 +195,7 @@ fn register(context: &Context, arguments: &Register) -> Result<()> {
     let keys = NodeKeys::read(&arguments.data.join(KEY_FILE))?;
     let facts = Facts::ask(&context.rpc)?;
     let operation = Operation::RegisterValidator {
-        keys: keys.registration(facts.chain),
+        keys: keys.registration(facts.chain, &arguments.sending.sender(context)?),
         host: arguments.host,
         commission: arguments.commission,
         stake: arguments.stake,

@@ -17,7 +17,9 @@ use opengpu_client::{
     wait_until_final,
 };
 use opengpu_crypto::KeyKind;
-use opengpu_types::{Amount, Height, Nonce, Operation, SignedTransaction, Text, Transaction};
+use opengpu_types::{
+    Address, Amount, Height, Nonce, Operation, SignedTransaction, Text, Transaction,
+};
 use serde_json::json;
 use std::{path::PathBuf, time::Duration};
 
@@ -71,6 +73,14 @@ pub(crate) struct Waiting {
 }
 
 impl Sending {
+    /// The account that acts.
+    pub(crate) fn sender(&self, context: &Context) -> Result<Address> {
+        match &self.account {
+            Some(account) => context.address(account),
+            None => context.address(&signer_name(context, self)?),
+        }
+    }
+
     /// The same, for a transaction that discharges a duty.
     pub(crate) const fn free_of_fees(mut self) -> Self {
         (self.max_fee, self.tip) = (Some(Amount::ZERO), Amount::ZERO);

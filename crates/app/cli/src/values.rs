@@ -5,6 +5,7 @@ use opengpu_client::api::{HexError, digest_from_text, hex_from_text};
 use opengpu_crypto::KeyKind;
 use opengpu_types::{
     Address, ConsensusKey, Digest, Epoch, Key, Millis, Permille, Purpose, TransactionId,
+    UnbondingId,
 };
 
 /// `5%`, `2.5%`.
@@ -78,14 +79,18 @@ pub(crate) fn state_key(text: &str) -> Result<Key, String> {
             let Digest(key) = digest_from_text(rest).map_err(|error| error.to_string())?;
             Key::ConsensusKey(ConsensusKey(key))
         }
+        "unbonding" => {
+            let id = rest.parse().map_err(|_| format!("`{rest}` is no number"))?;
+            Key::Unbonding(UnbondingId(id))
+        }
         "seats" => Key::Seats(epoch()?),
         "offences" => Key::Offences(epoch()?),
         _ => {
             return Err(format!(
                 "`{kind}` is no kind of entry; there are chain, supply, parameters, treasury, \
                  candidates, turns, account:ADDRESS, vesting:ADDRESS, validator:ADDRESS, \
-                 limit:ACCOUNT:SPENDER, delegation:DELEGATOR:VALIDATOR, consensus-key:KEY, \
-                 seats:EPOCH and offences:EPOCH"
+                 limit:ACCOUNT:SPENDER, delegation:DELEGATOR:VALIDATOR, unbonding:NUMBER, \
+                 consensus-key:KEY, seats:EPOCH and offences:EPOCH"
             ));
         }
     })
@@ -158,6 +163,7 @@ mod tests {
         let zero = Address::ZERO;
         assert_eq!(state_key("supply"), Ok(Key::Supply));
         assert_eq!(state_key("seats:3"), Ok(Key::Seats(Epoch(3))));
+        assert_eq!(state_key("unbonding:3"), Ok(Key::Unbonding(UnbondingId(3))));
         assert_eq!(state_key(&format!("account:{zero}")), Ok(Key::Account(zero)));
         let pair = format!("delegation:{zero}:{zero}");
         assert_eq!(state_key(&pair), Ok(Key::Delegation { delegator: zero, validator: zero }));

@@ -115,7 +115,7 @@ fn node(submission: &'static str) -> (String, mpsc::Receiver<(String, Vec<u8>)>)
 fn answer(path: &str, submission: &str) -> (u16, String) {
     let zero = format!("0x{}", "0".repeat(64));
     let parameters = concat!(
-        r#"{"epoch_blocks":20,"seats":32,"minimum_stake":"100","unbonding":60000,"#,
+        r#"{"epoch_blocks":64,"seats":8,"minimum_stake":"100","unbonding":60000,"#,
         r#""evidence_epochs":64,"block_weight":8000000,"minimum_base_fee":"0.000000001","#,
         r#""burned_fee":500,"account_reserve":"0.01","entry_reserve":"0.02","#,
         r#""conflict_slash":50,"missed_slash":1,"missed_limit":500,"jail":10000,"#,

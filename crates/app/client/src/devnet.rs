@@ -112,7 +112,7 @@ fn genesis(
     let faucet = wallets.first().expect("the faucet is the first wallet");
     let seated = validators.iter().map(|it| GenesisValidator {
         operator: it.operator.address(),
-        keys: it.keys.registration(chain),
+        keys: it.keys.registration(chain, &it.operator.address()),
         host: it.host,
         commission: permille(50),
         stake: STAKE,
@@ -122,7 +122,7 @@ fn genesis(
         name: Text::new("dev").expect("a short text"),
         time: plan.time,
         rules: RuleVersion(1),
-        parameters: parameters(),
+        parameters: parameters(plan.validators),
         allocations: List::new(funded.chain(operators).collect()).expect("few accounts"),
         treasury: TreasuryStream {
             account: faucet.1.address(),
@@ -134,11 +134,13 @@ fn genesis(
     }
 }
 
-/// Parameters of a network on one machine: everything happens within a minute.
-pub const fn parameters() -> Parameters {
+/// Parameters of a network on one machine that begins with so many validators: there is room for
+/// one more, and everything happens within a minute or two.
+pub fn parameters(validators: u16) -> Parameters {
+    let seats = u32::from(validators.min(MAX_VALIDATORS)).saturating_add(1);
     Parameters {
-        epoch_blocks: 20,
-        seats: 32,
+        epoch_blocks: u64::from(seats).saturating_mul(3),
+        seats,
         minimum_stake: Amount::whole(100),
         unbonding: Millis(60_000),
         evidence_epochs: 64,

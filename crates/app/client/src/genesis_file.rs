@@ -145,9 +145,11 @@ struct ValidatorKeysForm {
     #[serde(with = "form")]
     consensus: ConsensusKey,
     #[serde(with = "form")]
+    consensus_possession: [u8; 64],
+    #[serde(with = "form")]
     beacon: BeaconPublicKey,
     #[serde(with = "form")]
-    possession: BeaconSignature,
+    beacon_possession: BeaconSignature,
 }
 
 form::as_object!(

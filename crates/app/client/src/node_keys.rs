@@ -8,8 +8,8 @@ use crate::{
     api::form,
     wallet::{FileError, read_private, write_private},
 };
-use opengpu_crypto::{BeaconKeypair, Keypair, PublicKey};
-use opengpu_types::{ChainId, ConsensusKey, ValidatorKeys};
+use opengpu_crypto::{BeaconKeypair, Keypair, PublicKey, prove_ed25519_possession};
+use opengpu_types::{Address, BeaconPublicKey, ChainId, ConsensusKey, ValidatorKeys};
 use rand_core::CryptoRng;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -84,14 +84,20 @@ impl NodeKeys {
         }
     }
 
-    /// What a validator with these keys registers on a chain.
-    pub fn registration(&self, chain: ChainId) -> ValidatorKeys {
+    /// What `operator` registers on a chain to validate with these keys.
+    pub fn registration(&self, chain: ChainId, operator: &Address) -> ValidatorKeys {
         let beacon = BeaconKeypair::from_seed(*self.beacon);
         ValidatorKeys {
             consensus: self.consensus_key(),
-            beacon: beacon.public_key(),
-            possession: beacon.prove_possession(chain.0),
+            consensus_possession: prove_ed25519_possession(&self.network, chain.0, operator),
+            beacon: self.beacon_key(),
+            beacon_possession: beacon.prove_possession(chain.0, operator),
         }
+    }
+
+    /// The public key that signs the beacon.
+    pub fn beacon_key(&self) -> BeaconPublicKey {
+        BeaconKeypair::from_seed(*self.beacon).public_key()
     }
 
     /// Writes a new file.
@@ -119,7 +125,7 @@ impl NodeKeys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use opengpu_crypto::verify_possession;
+    use opengpu_crypto::{verify_ed25519_possession, verify_possession};
     use rand::{SeedableRng as _, rngs::StdRng};
 
     #[test]
@@ -134,11 +140,16 @@ mod tests {
     }
 
     #[test]
-    fn a_registration_proves_possession_on_its_chain_only() {
+    fn a_registration_proves_possession_on_its_chain_and_for_its_operator_only() {
         let keys = NodeKeys::generate(&mut StdRng::seed_from_u64(1));
-        let registration = keys.registration(ChainId(7));
-        assert!(verify_possession(&registration.beacon, 7, &registration.possession));
-        assert!(!verify_possession(&registration.beacon, 8, &registration.possession));
+        let (owner, other) = (Address::new([1; 20]), Address::new([2; 20]));
+        let made = keys.registration(ChainId(7), &owner);
+        for (chain, operator, holds) in [(7, owner, true), (8, owner, false), (7, other, false)] {
+            let (voter, proof) = (&made.consensus.0, &made.consensus_possession);
+            assert_eq!(verify_ed25519_possession(voter, chain, &operator, proof), holds);
+            let (beacon, proof) = (&made.beacon, &made.beacon_possession);
+            assert_eq!(verify_possession(beacon, chain, &operator, proof), holds);
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
 use crate::{
+    address::Address,
     draw::Seed,
     fixed::fixed_bytes,
     hash::{Digest, hash},
@@ -78,9 +79,10 @@ impl BeaconKeypair {
         self.seed.clone()
     }
 
-    /// Shows that the secret is known, for registration on one chain.
-    pub fn prove_possession(&self, chain_id: u64) -> BeaconSignature {
-        let proof = ops::sign_proof_of_possession::<MinSig>(&self.secret, &possession(chain_id));
+    /// Shows that the secret is known, for registration by one operator on one chain.
+    pub fn prove_possession(&self, chain_id: u64, operator: &Address) -> BeaconSignature {
+        let namespace = possession(chain_id, operator);
+        let proof = ops::sign_proof_of_possession::<MinSig>(&self.secret, &namespace);
         BeaconSignature(proof.encode_fixed())
     }
 
@@ -98,16 +100,18 @@ impl fmt::Debug for BeaconKeypair {
     }
 }
 
-/// Whether the owner of `key` knows its secret and means it for `chain_id`.
+/// Whether the owner of `key` knows its secret and means it for `operator` on `chain_id`.
 pub fn verify_possession(
     key: &BeaconPublicKey,
     chain_id: u64,
+    operator: &Address,
     signature: &BeaconSignature,
 ) -> bool {
     let Some((key, signature)) = points(key, signature) else {
         return false;
     };
-    ops::verify_proof_of_possession::<MinSig>(&key, &possession(chain_id), &signature).is_ok()
+    let namespace = possession(chain_id, operator);
+    ops::verify_proof_of_possession::<MinSig>(&key, &namespace, &signature).is_ok()
 }
 
 /// Whether `signature` is the beacon of `height` by `key`, after `previous`.
@@ -144,8 +148,9 @@ fn message(chain_id: u64, height: u64, previous: &BeaconSignature) -> Digest {
     hash("opengpu/beacon", &[&chain_id, &height, &previous.0])
 }
 
-fn possession(chain_id: u64) -> Vec<u8> {
-    [POSSESSION, &chain_id.to_be_bytes()].concat()
+/// Both parts have a fixed length, so no two pairs make the same bytes.
+fn possession(chain_id: u64, operator: &Address) -> Vec<u8> {
+    [POSSESSION, &chain_id.to_be_bytes(), operator.as_bytes()].concat()
 }
 
 #[cfg(test)]
@@ -179,13 +184,18 @@ mod tests {
     }
 
     #[test]
-    fn possession_is_proven_per_key_and_chain_and_is_no_beacon() {
+    fn possession_is_proven_per_key_chain_and_operator_and_is_no_beacon() {
         let (alice, bob) = (keypair(1), keypair(2));
-        let proof = alice.prove_possession(7);
-        assert!(verify_possession(&alice.public_key(), 7, &proof));
-        assert!(!verify_possession(&alice.public_key(), 8, &proof));
-        assert!(!verify_possession(&bob.public_key(), 7, &proof));
-        assert!(!verify_possession(&alice.public_key(), 7, &alice.sign(7, 0, &GENESIS)));
+        let (owner, thief) = (Address::new([1; 20]), Address::new([2; 20]));
+        let proof = alice.prove_possession(7, &owner);
+        let holds = |key: &BeaconKeypair, chain, operator, proof| {
+            verify_possession(&key.public_key(), chain, operator, proof)
+        };
+        assert!(holds(&alice, 7, &owner, &proof));
+        assert!(!holds(&alice, 8, &owner, &proof));
+        assert!(!holds(&alice, 7, &thief, &proof));
+        assert!(!holds(&bob, 7, &owner, &proof));
+        assert!(!holds(&alice, 7, &owner, &alice.sign(7, 0, &GENESIS)));
     }
 
     #[test]
@@ -195,7 +205,7 @@ mod tests {
         let (key, signature) = (BeaconPublicKey(key), BeaconSignature(signature));
         // For the equation alone these two would fit every message.
         assert!(!verify_beacon(&key, 7, 9, &GENESIS, &signature));
-        assert!(!verify_possession(&key, 7, &signature));
+        assert!(!verify_possession(&key, 7, &Address::ZERO, &signature));
         let alice = keypair(1);
         assert!(!verify_beacon(&alice.public_key(), 7, 9, &GENESIS, &signature));
         assert!(!verify_beacon(&key, 7, 9, &GENESIS, &alice.sign(7, 9, &GENESIS)));

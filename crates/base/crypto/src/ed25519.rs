@@ -18,11 +18,15 @@ use rand_core::CryptoRng;
 
 use crate::{
     account::{KeyError, KeyKind, SignatureError},
+    address::Address,
     hash::Digest,
 };
 
 /// Keeps account signatures apart from those of consensus and transport keys.
 const NAMESPACE: &[u8] = b"opengpu/account";
+
+/// Keeps proofs that a consensus key's secret is known apart from what that key votes.
+const POSSESSION: &[u8] = b"opengpu/consensus/possession";
 
 /// The encodings of `y` that belong to points of small order, without the sign bit.
 const SMALL_ORDER_Y: [[u8; 32]; 7] = [
@@ -110,11 +114,6 @@ pub(crate) fn verify_single(
     }
 }
 
-/// Whether the bytes are a key by which signatures can be checked.
-pub fn is_valid_ed25519_key(key: &[u8; 32]) -> bool {
-    parse_key(key).is_ok()
-}
-
 /// Checks a consensus vote, which is signed under the engine's own namespaces.
 pub fn verify_ed25519_vote(
     key: &[u8; 32],
@@ -123,6 +122,28 @@ pub fn verify_ed25519_vote(
     signature: &[u8; 64],
 ) -> bool {
     parse_key(key).is_ok_and(|key| key.verify(namespace, message, &parse_signature(signature)))
+}
+
+/// Shows that the secret of a consensus key is known, for registration by one operator on one chain.
+pub fn prove_ed25519_possession(seed: &[u8; 32], chain_id: u64, operator: &Address) -> [u8; 64] {
+    let key = PrivateKey::decode(Copying(seed)).expect("any 32 bytes are an ed25519 seed");
+    let signature = key.sign(POSSESSION, &possession(chain_id, operator));
+    signature.as_ref().try_into().expect("an ed25519 signature has 64 bytes")
+}
+
+/// Whether the owner of `key` knows its secret and means it for `operator` on `chain_id`.
+pub fn verify_ed25519_possession(
+    key: &[u8; 32],
+    chain_id: u64,
+    operator: &Address,
+    signature: &[u8; 64],
+) -> bool {
+    verify_ed25519_vote(key, POSSESSION, &possession(chain_id, operator), signature)
+}
+
+/// Both parts have a fixed length, so no two pairs make the same bytes.
+fn possession(chain_id: u64, operator: &Address) -> Vec<u8> {
+    [chain_id.to_be_bytes().as_slice(), operator.as_bytes()].concat()
 }
 
 /// Signs the body of a message.
@@ -230,6 +251,22 @@ mod tests {
     fn honest_claims_hold() {
         assert!(verdict(&honest(3)));
         assert!(verify_ed25519_batch(&mut StdRng::seed_from_u64(1), &[], &Sequential));
+    }
+
+    #[test]
+    fn possession_is_proven_per_key_chain_and_operator() {
+        let (owner, thief) = (Address::new([1; 20]), Address::new([2; 20]));
+        let key = |seed| honest(seed).key;
+        let proof = prove_ed25519_possession(&[3; 32], 7, &owner);
+        assert!(verify_ed25519_possession(&key(3), 7, &owner, &proof));
+        assert!(!verify_ed25519_possession(&key(3), 8, &owner, &proof));
+        assert!(!verify_ed25519_possession(&key(3), 7, &thief, &proof));
+        assert!(!verify_ed25519_possession(&key(4), 7, &owner, &proof));
+        // A key of small order would fit any message.
+        let small = near_modulus(1, 0, 0);
+        let mut forged = [0; 64];
+        forged[0] = 1;
+        assert!(!verify_ed25519_possession(&small, 7, &owner, &forged));
     }
 
     #[test]

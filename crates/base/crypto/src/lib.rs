@@ -46,7 +46,10 @@ pub use beacon::{
     BeaconKeypair, BeaconPublicKey, BeaconSignature, seed, verify_beacon, verify_possession,
 };
 pub use draw::{Draw, Seed};
-pub use ed25519::{Ed25519Claim, is_valid_ed25519_key, verify_ed25519_batch, verify_ed25519_vote};
+pub use ed25519::{
+    Ed25519Claim, prove_ed25519_possession, verify_ed25519_batch, verify_ed25519_possession,
+    verify_ed25519_vote,
+};
 pub use hash::{Digest, Sha256, hash, keccak256};
 pub use keypair::Keypair;
 pub use keystore::{EncryptedKey, KeystoreCost, KeystoreError};

@@ -8,8 +8,8 @@
 
 use commonware_codec::DecodeExt as _;
 use opengpu_crypto::{
-    BeaconKeypair, BeaconSignature, Digest, Draw, EncryptedKey, Keypair, SealKeypair, Sealed, Seed,
-    SigningMessage, merkle, seed,
+    Address, BeaconKeypair, BeaconSignature, Digest, Draw, EncryptedKey, Keypair, SealKeypair,
+    Sealed, Seed, SigningMessage, merkle, prove_ed25519_possession, seed,
 };
 
 fn bytes<const N: usize>(text: &str) -> [u8; N] {
@@ -53,6 +53,15 @@ fn the_signature_and_address_of_an_ed25519_account() {
 }
 
 #[test]
+fn the_proof_of_possession_of_a_consensus_key() {
+    let proof: [u8; 64] = bytes(
+        "f866be5aa5ed05112114fc3c17661da25afab5a67f5a31cfd8a2f5d160049879\
+         4731654119be5837d8d5b969918759a7eb040196fd2953b0f0971e6fda11ff0f",
+    );
+    assert_eq!(prove_ed25519_possession(&[1; 32], 7, &Address::new([1; 20])), proof);
+}
+
+#[test]
 fn the_beacon_and_the_proof_of_possession() {
     let keypair = BeaconKeypair::from_seed([1; 32]);
     let key = "aa560713d4215a81819f419bedcd2c4fd4f81e26ab129c512cbe8f6c8c76e85a\
@@ -65,9 +74,9 @@ fn the_beacon_and_the_proof_of_possession() {
     assert_eq!(beacon.to_string(), expected);
     let expected = "14e1adfa63b6a39fa7bf085150cb85a076c06ffe67e71b005603fd4a342030d3";
     assert_eq!(seed(&beacon).to_string(), expected);
-    let expected = "9614a4c937b7adc6b3884ba8fc5a4a382d527f9b0fb3b065\
-                    5644018e55a96b3e36a81fdc366c4f43f7b9b7b784eaa50c";
-    assert_eq!(keypair.prove_possession(7).to_string(), expected);
+    let expected = "a669e029d5325bfd3380a79d05d7819fde85915f7d8cc5c1\
+                    46676be4d80406581e08d5d82b70e314988445ba0af1587e";
+    assert_eq!(keypair.prove_possession(7, &Address::new([1; 20])).to_string(), expected);
 }
 
 #[test]

@@ -159,9 +159,9 @@ pub struct Unbonding {
     pub epoch: Epoch,
     /// Parts of that pool.
     pub shares: Shares,
-    /// When it is free.
+    /// When it is free, if two whole epochs have passed as well.
     pub matures: Millis,
-    /// Goes to this validator then, instead of the balance.
+    /// Goes to this validator when it is withdrawn, instead of the balance.
     pub then_to: Option<Address>,
     /// Kept while the entry exists.
     pub reserve: Amount,
@@ -169,16 +169,18 @@ pub struct Unbonding {
 
 codec_struct!(Unbonding { delegator, validator, epoch, shares, matures, then_to, reserve });
 
-/// A first-in first-out queue of numbered entries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Queue {
-    /// Number of the oldest entry.
-    pub head: u64,
-    /// Number of the next entry.
-    pub tail: u64,
+/// Whose a consensus key is: nobody else can have it while a seat that is remembered votes by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyHolder {
+    /// Operator account of the validator.
+    pub operator: Address,
+    /// Last epoch with a seat that votes by the key.
+    pub seated: Option<Epoch>,
+    /// Whether the validator has given the key up.
+    pub released: bool,
 }
 
-codec_struct!(Queue { head, tail });
+codec_struct!(KeyHolder { operator, seated, released });
 
 /// All validators that are not retired, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -209,14 +211,25 @@ pub struct Turns {
 
 codec_struct!(Turns { turns });
 
-/// Validators already punished for what they did in an epoch, sorted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Offences {
-    /// Operator accounts.
-    pub validators: List<Address, { SeatSet::MAX }>,
+/// What a validator was punished for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Offence {
+    /// Operator account.
+    pub validator: Address,
+    /// What it did.
+    pub reason: SlashReason,
 }
 
-codec_struct!(Offences { validators });
+codec_struct!(Offence { validator, reason });
+
+/// What was punished of an epoch, sorted: each offence of a validator once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Offences {
+    /// Every seat can commit both.
+    pub offences: List<Offence, { SeatSet::MAX * 2 }>,
+}
+
+codec_struct!(Offences { offences });
 
 /// Something an account must do, free of fees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -355,8 +368,8 @@ pub enum Key {
     Candidates,
     /// Leader turns of the running epoch.
     Turns,
-    /// Stake on its way out.
-    UnbondingQueue,
+    /// Number of the next withdrawal.
+    NextUnbonding,
     /// An account.
     Account(Address),
     /// What a key may spend.
@@ -370,7 +383,7 @@ pub enum Key {
     Vesting(Address),
     /// A validator, by its operator account.
     Validator(Address),
-    /// The validator that uses a consensus key.
+    /// Whose a consensus key is.
     ConsensusKey(ConsensusKey),
     /// A delegator's part of a validator.
     Delegation {
@@ -410,7 +423,7 @@ codec_enum!(Key {
     3 => Treasury,
     4 => Candidates,
     5 => Turns,
-    6 => UnbondingQueue,
+    6 => NextUnbonding,
     7 => Account(address),
     8 => SpendingLimit { account, spender },
     9 => Vesting(address),
@@ -442,12 +455,12 @@ pub enum Entry {
     Treasury(Treasury),
     Candidates(Candidates),
     Turns(Turns),
-    Queue(Queue),
+    NextUnbonding(UnbondingId),
     Account(Account),
     SpendingLimit(SpendingLimit),
     Vesting(Vesting),
     Validator(Boxed<Validator>),
-    Operator(Address),
+    KeyHolder(KeyHolder),
     Delegation(Delegation),
     UnbondingPool(UnbondingPool),
     Unbonding(Unbonding),
@@ -464,12 +477,12 @@ codec_enum!(Entry {
     3 => Treasury(value),
     4 => Candidates(value),
     5 => Turns(value),
-    6 => Queue(value),
+    6 => NextUnbonding(value),
     7 => Account(value),
     8 => SpendingLimit(value),
     9 => Vesting(value),
     10 => Validator(value),
-    11 => Operator(value),
+    11 => KeyHolder(value),
     12 => Delegation(value),
     13 => UnbondingPool(value),
     14 => Unbonding(value),

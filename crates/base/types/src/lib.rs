@@ -32,8 +32,8 @@ pub use bounded::{List, Text, TooLong};
 pub use boxed::Boxed;
 pub use entry::{
     Account, BeaconRecord, Candidates, ChainState, Delegation, Duty, DutyKind, Entry, Jail, Key,
-    Offences, Queue, SpendingLimit, Supply, Treasury, Turn, Turns, Unbonding, UnbondingPool,
-    Validator, ValidatorStatus, Vesting,
+    KeyHolder, Offence, Offences, SpendingLimit, Supply, Treasury, Turn, Turns, Unbonding,
+    UnbondingPool, Validator, ValidatorStatus, Vesting,
 };
 pub use evidence::{Evidence, Vote, VoteKind, consensus_namespace};
 pub use genesis::{Allocation, Genesis, GenesisValidator, TreasuryStream, VestingTerms};

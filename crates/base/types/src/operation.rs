@@ -2,6 +2,7 @@
 
 use crate::{
     Address, Amount, Boxed, ConsensusKey, Epoch, Evidence, Millis, NetworkAddress, Permille, Text,
+    UnbondingId,
     codec::{codec_enum, codec_struct},
 };
 use opengpu_crypto::{BeaconPublicKey, BeaconSignature};
@@ -11,13 +12,15 @@ use opengpu_crypto::{BeaconPublicKey, BeaconSignature};
 pub struct ValidatorKeys {
     /// Votes with this.
     pub consensus: ConsensusKey,
+    /// Shows that the operator holds the secret of `consensus`.
+    pub consensus_possession: [u8; 64],
     /// Signs the beacon with this.
     pub beacon: BeaconPublicKey,
-    /// Shows that the validator holds the secret of `beacon`.
-    pub possession: BeaconSignature,
+    /// Shows that the operator holds the secret of `beacon`.
+    pub beacon_possession: BeaconSignature,
 }
 
-codec_struct!(ValidatorKeys { consensus, beacon, possession });
+codec_struct!(ValidatorKeys { consensus, consensus_possession, beacon, beacon_possession });
 
 /// What a key with a spending limit may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,15 +110,15 @@ pub enum Operation {
         /// How much.
         amount: Amount,
     },
-    /// Takes stake from a validator; it returns after the unbonding time.
+    /// Takes stake from a validator; it can be withdrawn after the unbonding time.
     Undelegate {
         /// Operator account of the validator.
         validator: Address,
         /// How much.
         amount: Amount,
     },
-    /// Moves stake to another validator; it earns there once it can no longer be slashed for the
-    /// first one's past.
+    /// Moves stake to another validator: withdrawing it after the unbonding time delegates it
+    /// there.
     Redelegate {
         /// From this validator.
         from: Address,
@@ -139,6 +142,11 @@ pub enum Operation {
         /// The epoch of the seat.
         epoch: Epoch,
     },
+    /// Takes out stake of the sender that has finished unbonding.
+    Withdraw {
+        /// Number of the unbonding entry.
+        id: UnbondingId,
+    },
 }
 
 codec_enum!(Operation {
@@ -159,6 +167,7 @@ codec_enum!(Operation {
     14 => ClaimRewards { validator },
     15 => ReportEvidence { evidence },
     16 => ConfirmSeat { epoch },
+    17 => Withdraw { id },
 });
 
 impl Operation {
@@ -182,6 +191,7 @@ impl Operation {
             Self::ClaimRewards { .. } => "claim-rewards",
             Self::ReportEvidence { .. } => "report-evidence",
             Self::ConfirmSeat { .. } => "confirm-seat",
+            Self::Withdraw { .. } => "withdraw",
         }
     }
 }

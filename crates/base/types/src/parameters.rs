@@ -22,7 +22,7 @@ pub struct Parameters {
     pub seats: u32,
     /// Least self-stake of a validator that may be elected.
     pub minimum_stake: Amount,
-    /// Time until undelegated stake is free.
+    /// Least time until undelegated stake is free.
     pub unbonding: Millis,
     /// Epochs for which seats are remembered and offences punished.
     pub evidence_epochs: u64,

@@ -47,10 +47,10 @@ pub enum Failure {
     /// The account is a validator already.
     #[error("the account is a validator already")]
     ValidatorExists,
-    /// Another validator uses the key.
-    #[error("another validator uses this key")]
+    /// Another validator uses the key, or did so recently.
+    #[error("another validator uses this key, or did so recently")]
     KeyInUse,
-    /// The beacon key's proof of possession is wrong, or a key is not a key.
+    /// A proof of possession is wrong, or a key is not a key.
     #[error("the validator keys are not valid")]
     InvalidKeys,
     /// Self-stake below the minimum.
@@ -89,6 +89,12 @@ pub enum Failure {
     /// A sum left the range of amounts.
     #[error("the amount leaves the range of amounts")]
     Overflow,
+    /// The account has no such unbonding entry.
+    #[error("the account has no such unbonding entry")]
+    UnknownUnbonding,
+    /// The unbonding time is not over, or too few epochs have passed.
+    #[error("the stake is still unbonding")]
+    StillUnbonding,
 }
 
 codec_enum!(Failure {
@@ -98,7 +104,7 @@ codec_enum!(Failure {
     12 => KeyInUse, 13 => InvalidKeys, 14 => BelowMinimumStake, 15 => TooManyValidators,
     16 => NotJailed, 17 => StillJailed, 18 => Retired, 19 => InsufficientStake,
     20 => NothingToClaim, 21 => InvalidEvidence, 22 => EvidenceExpired, 23 => AlreadyPunished,
-    24 => NoSuchDuty, 25 => Overflow,
+    24 => NoSuchDuty, 25 => Overflow, 26 => UnknownUnbonding, 27 => StillUnbonding,
 });
 
 /// How an included transaction ended.
@@ -176,7 +182,7 @@ pub enum Event {
     /// A validator's entry ended.
     ValidatorClosed { validator: Address, reason: CloseReason },
     /// A validator may not be elected until then.
-    Jailed { validator: Address, until: Millis },
+    Jailed { validator: Address, until: Millis, reason: SlashReason },
     /// A validator may be elected again.
     Unjailed { validator: Address },
     /// A validator stopped taking part.
@@ -184,8 +190,14 @@ pub enum Event {
     /// Stake was added.
     Delegated { delegator: Address, validator: Address, amount: Amount },
     /// Stake began to unbond.
-    UnbondingOpened { id: UnbondingId, delegator: Address, validator: Address, amount: Amount },
-    /// Stake finished unbonding.
+    UnbondingOpened {
+        id: UnbondingId,
+        delegator: Address,
+        validator: Address,
+        amount: Amount,
+        matures: Millis,
+    },
+    /// Unbonded stake was withdrawn.
     UnbondingClosed { id: UnbondingId, delegator: Address, amount: Amount, reason: CloseReason },
     /// A delegation ended.
     DelegationClosed { delegator: Address, validator: Address, reason: CloseReason },
@@ -220,11 +232,11 @@ codec_enum!(Event {
     9 => ValidatorEdited { validator, commission },
     10 => KeysRotated { validator, consensus },
     11 => ValidatorClosed { validator, reason },
-    12 => Jailed { validator, until },
+    12 => Jailed { validator, until, reason },
     13 => Unjailed { validator },
     14 => ValidatorRetired { validator },
     15 => Delegated { delegator, validator, amount },
-    16 => UnbondingOpened { id, delegator, validator, amount },
+    16 => UnbondingOpened { id, delegator, validator, amount, matures },
     17 => UnbondingClosed { id, delegator, amount, reason },
     18 => DelegationClosed { delegator, validator, reason },
     19 => RewardsClaimed { account, validator, amount },

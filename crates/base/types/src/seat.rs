@@ -1,7 +1,7 @@
 //! Seats: the equal votes of an epoch and the keys behind them.
 
 use crate::{
-    Address, Epoch, List,
+    Address, Epoch, List, Permille,
     codec::{codec_newtype, codec_struct},
 };
 use bytes::BufMut;
@@ -120,20 +120,23 @@ pub struct Seat {
     pub validator: Address,
     /// Key that signs the beacon.
     pub beacon: BeaconPublicKey,
-    /// Capped stake in whole oGPU: leader turns and rewards follow it, votes do not.
+    /// Capped stake in whole oGPU: rewards follow it, votes and leader turns do not.
     pub weight: u64,
+    /// The validator's part of what its seat earns for the delegators, as it was when the seat was
+    /// elected: it cannot be raised at the end of an epoch for what was earned in it.
+    pub commission: Permille,
     /// Where its node listens.
     pub host: NetworkAddress,
 }
 
-codec_struct!(Seat { consensus, validator, beacon, weight, host });
+codec_struct!(Seat { consensus, validator, beacon, weight, commission, host });
 
 /// The seats of one epoch, fixed one epoch before it begins.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SeatSet {
     /// The epoch in which these seats vote.
     pub epoch: Epoch,
-    /// Seed of the leader schedule.
+    /// Seed of the leader schedule; zeros until the block after the election.
     pub seed: Seed,
     /// Sorted by consensus key, unique.
     pub seats: List<Seat, { Self::MAX }>,

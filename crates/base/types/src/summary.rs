@@ -83,6 +83,7 @@ impl fmt::Display for Operation {
                 evidence.voter, evidence.epoch, evidence.view
             ),
             Self::ConfirmSeat { epoch } => write!(f, "Confirm the seat of epoch {epoch}"),
+            Self::Withdraw { id } => write!(f, "Withdraw unbonded stake number {id}"),
         }
     }
 }

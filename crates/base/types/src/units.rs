@@ -254,29 +254,50 @@ pub fn mul_div(a: u128, b: u128, c: u128) -> Option<u128> {
     if let Some(product) = a.checked_mul(b) {
         return product.checked_div(c);
     }
-    let (mut low, mut high) = a.carrying_mul(b, 0);
-    if high >= c {
-        return None;
+    let (low, high) = a.carrying_mul(b, 0);
+    (high < c).then(|| divide_wide(high, low, c))
+}
+
+/// `(high * 2^128 + low) / divisor` for `high < divisor`: long division with digits of 64 bits.
+const fn divide_wide(high: u128, low: u128, divisor: u128) -> u128 {
+    // With the divisor's highest bit set a digit guessed from its upper half is at most two off.
+    let shift = divisor.leading_zeros();
+    let divisor = divisor.wrapping_shl(shift);
+    let carried = match low.checked_shr(u128::BITS.wrapping_sub(shift)) {
+        Some(carried) => carried,
+        None => 0,
+    };
+    let (high, low) = (high.wrapping_shl(shift) | carried, low.wrapping_shl(shift));
+    let (upper, rest) = divide_digit(high, low >> 64, divisor);
+    let (lower, _) = divide_digit(rest, low & DIGIT, divisor);
+    (upper << 64) | lower
+}
+
+/// Largest digit.
+const DIGIT: u128 = u64::MAX as u128;
+
+/// One digit of the quotient of `rest * 2^64 + next` and what remains; `rest` is below `divisor`,
+/// whose highest bit is set.
+const fn divide_digit(rest: u128, next: u128, divisor: u128) -> (u128, u128) {
+    let (upper, lower) = (divisor >> 64, divisor & DIGIT);
+    let (mut digit, mut over) = match (rest.checked_div(upper), rest.checked_rem(upper)) {
+        (Some(digit), Some(over)) => (digit, over),
+        _ => return (0, 0),
+    };
+    // The guess is never too small; what it leaves is compared without leaving 128 bits.
+    while over <= DIGIT && (digit > DIGIT || digit.wrapping_mul(lower) > ((over << 64) | next)) {
+        digit = digit.wrapping_sub(1);
+        over = over.wrapping_add(upper);
     }
-    // Long division, one bit at a time: the remainder `high` stays below `c`.
-    let mut quotient = 0u128;
-    for _ in 0..u128::BITS {
-        let carry = high >> 127;
-        high = (high << 1) | (low >> 127);
-        low <<= 1;
-        quotient <<= 1;
-        if carry == 1 || high >= c {
-            high = high.wrapping_sub(c);
-            quotient |= 1;
-        }
-    }
-    Some(quotient)
+    let remains = ((rest << 64) | next).wrapping_sub(digit.wrapping_mul(divisor));
+    (digit, remains)
 }
 
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "small numbers of tests")]
 mod tests {
     use super::*;
+    use num_bigint::BigUint;
     use proptest::prelude::*;
 
     #[test]
@@ -315,50 +336,41 @@ mod tests {
         assert_eq!(Permille::new(500).unwrap().of(Amount(7)), Amount(3));
     }
 
-    /// Schoolbook product and division on decimal digits: slow, obvious, independent.
     fn oracle(a: u128, b: u128, c: u128) -> Option<u128> {
-        let digits = |mut n: u128| {
-            let mut out = Vec::new();
-            while n > 0 {
-                out.push(u32::try_from(n % 10).unwrap());
-                n /= 10;
-            }
-            out
-        };
-        let (da, db) = (digits(a), digits(b));
-        let mut product = vec![0u32; da.len() + db.len() + 1];
-        for (i, x) in da.iter().enumerate() {
-            for (j, y) in db.iter().enumerate() {
-                product[i + j] += x * y;
-            }
-            for k in 0..product.len() - 1 {
-                product[k + 1] += product[k] / 10;
-                product[k] %= 10;
-            }
-        }
-        let (mut quotient, mut rest) = (0u128, 0u128);
-        for digit in product.iter().rev() {
-            // Ten times the rest plus the digit, modulo c, by addition alone.
-            let (mut value, mut count) = (0u128, 0u128);
-            for term in std::iter::repeat_n(rest, 10).chain([u128::from(*digit)]) {
-                let (sum, mut over) = value.overflowing_add(term);
-                value = sum;
-                while over || value >= c {
-                    value = value.wrapping_sub(c);
-                    over = false;
-                    count += 1;
-                }
-            }
-            rest = value;
-            quotient = quotient.checked_mul(10)?.checked_add(count)?;
-        }
-        Some(quotient)
+        (BigUint::from(a) * b / c).try_into().ok()
+    }
+
+    /// Numbers whose halves lie at the edges, where a guessed digit is wrong most often.
+    fn edges() -> impl Strategy<Value = u128> {
+        let half = prop_oneof![
+            Just(0u64),
+            Just(1),
+            Just(u64::MAX),
+            Just(u64::MAX - 1),
+            Just(1 << 63),
+            Just((1 << 63) - 1),
+            any::<u64>(),
+        ];
+        (half.clone(), half).prop_map(|(high, low)| u128::from(high) << 64 | u128::from(low))
     }
 
     proptest! {
         #[test]
-        fn mul_div_equals_the_schoolbook(a: u128, b: u128, c in 1u128..) {
+        fn mul_div_equals_exact_arithmetic(a: u128, b: u128, c in 1u128..) {
             prop_assert_eq!(mul_div(a, b, c), oracle(a, b, c));
+        }
+
+        #[test]
+        fn mul_div_equals_exact_arithmetic_at_the_edges(a in edges(), b in edges(), c in edges()) {
+            let expected = if c == 0 { None } else { oracle(a, b, c) };
+            prop_assert_eq!(mul_div(a, b, c), expected);
+        }
+
+        #[test]
+        fn wide_quotients_equal_exact_arithmetic(high in edges(), low: u128, c in edges()) {
+            prop_assume!(high < c);
+            let wide = (BigUint::from(high) << 128) + low;
+            prop_assert_eq!(BigUint::from(divide_wide(high, low, c)), wide / c);
         }
 
         #[test]

@@ -3,7 +3,7 @@
 //! - [`Failure`] (in `opengpu-types`): the transaction is included, pays and does nothing else;
 //! - [`Invalid`]: the transaction cannot be included, now or ever;
 //! - [`BlockError`]: the block is wrong;
-//! - [`Halt`]: nobody's fault yet: an entry must be loaded first, or the state itself is broken.
+//! - [`Halt`]: nobody's fault yet: entries must be loaded first, or the state itself is broken.
 
 use opengpu_types::{Amount, ConsensusKey, Epoch, Failure, Height, Key, Millis, Nonce, Weight};
 
@@ -32,9 +32,9 @@ pub enum Corruption {
 /// A step could not be carried out; nothing of it remains.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Halt {
-    /// Load this entry and repeat the step.
-    #[error("entry {0:?} is not loaded")]
-    Unloaded(Key),
+    /// Load these entries and repeat the step: all that it is known to need, never none.
+    #[error("entries {0:?} are not loaded")]
+    Unloaded(Vec<Key>),
     /// Stop the node.
     #[error(transparent)]
     Corrupt(#[from] Corruption),

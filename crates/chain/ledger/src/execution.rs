@@ -1,7 +1,7 @@
 //! One block from its first check to its last: [`Execution`].
 //!
 //! Every step is atomic. A step that ends in an error leaves nothing behind, so after
-//! [`Halt::Unloaded`] the caller loads the entry into [`Execution::base_mut`] and calls again.
+//! [`Halt::Unloaded`] the caller loads the entries into [`Execution::base_mut`] and calls again.
 
 use crate::{
     admission::{self, Admitted},
@@ -10,7 +10,7 @@ use crate::{
     fee::next_base_fee,
     genesis, invariant,
     limit::{self, Terms},
-    stake::{delegation, rewards, schedule, slash, unbonding, validator},
+    stake::{delegation, election, rewards, schedule, slash, unbonding, validator},
     state::{Overlay, State},
     table::tables::{Accounts, Chain, Params, Seats, Supplies},
     token,
@@ -91,8 +91,7 @@ impl<S: State> Execution<S> {
         &self.state
     }
 
-    /// Begins the block: genesis if it is the first, then clock, beacon, leader turns and what
-    /// became due.
+    /// Begins the block: genesis if it is the first, then clock, beacon and leader turns.
     pub fn begin(&mut self, genesis: &Genesis) -> Result<(), BlockError> {
         let checkpoint = self.state.checkpoint();
         let mut events = Vec::new();
@@ -163,7 +162,7 @@ impl<S: State> Execution<S> {
             outcome: Outcome::Applied,
             fee: Amount::ZERO,
             weight: self.state.flows.weight,
-            events: List::new(self.events).expect("seats and matured entries are bounded"),
+            events: List::new(self.events).expect("what happens to seats is bounded"),
         };
         let weight = self.state.flows.weight;
         let mut receipts = Vec::with_capacity(self.receipts.len().saturating_add(1));
@@ -204,9 +203,7 @@ fn begin<S: State>(
 
     let parameters = state.must::<Params>(())?;
     let seats = state.must::<Seats>(epoch::epoch_of(context.height, &parameters))?;
-    schedule::count_turns(state, context, &seats)?;
-    unbonding::mature(state, context, events)?;
-    Ok(())
+    schedule::count_turns(state, context, &seats)
 }
 
 type Applied = (Outcome, Admitted, Vec<Event>);
@@ -339,6 +336,7 @@ fn operate<S: State>(
         Operation::Redelegate { from, to, amount } => {
             unbonding::redelegate(state, context, sender, (*from, *to), *amount, events)
         }
+        Operation::Withdraw { id } => unbonding::withdraw(state, context, sender, *id, events),
         Operation::ClaimRewards { validator } => rewards::claim(state, sender, *validator, events),
         Operation::ReportEvidence { evidence } => {
             slash::report(state, context, sender, evidence, events)
@@ -361,10 +359,9 @@ fn finish<S: State>(
     }
     let mut chain = state.must::<Chain>(())?;
     chain.base_fee = next_base_fee(chain.base_fee, state.flows.weight, &parameters);
-    let epoch = epoch::epoch_of(context.height, &parameters);
-    let before = epoch::epoch_of(Height(context.height.0.saturating_sub(1)), &parameters);
-    if context.height == Height(1) || epoch != before {
-        chain.next_seats = state.must_view::<Seats>(epoch.plus(1))?.digest();
+    if epoch::is_first_of_epoch(context.height, &parameters) {
+        let next = epoch::epoch_of(context.height, &parameters).plus(1);
+        chain.next_seats = election::announce(state, context, next)?;
     }
     state.set::<Chain>((), chain);
     let supply = invariant::settle_supply(state)?;

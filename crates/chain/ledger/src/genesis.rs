@@ -4,18 +4,19 @@
 
 use crate::{
     error::{Corruption, Halt, Stop},
-    stake::{delegation, election, validator},
+    stake::{consensus_key, delegation, election, validator},
     state::{Overlay, State},
     table::tables::{
-        Accounts, CandidateLists, Chain, ConsensusKeys, Params, Seats, Supplies, Treasuries,
-        UnbondingQueue, Validators, Vestings,
+        Accounts, CandidateLists, Chain, ConsensusKeys, NextUnbondings, Params, Seats, Supplies,
+        Treasuries, Validators, Vestings,
     },
     token,
 };
 use opengpu_crypto::{BeaconSignature, Seed, hash};
 use opengpu_types::{
-    Account, Address, Amount, Candidates, ChainState, Epoch, Event, Genesis, Height, List,
-    Parameters, Permille, Queue, Seat, SeatSet, Supply, Treasury, ValidatorKeys, Vesting,
+    Account, Address, Amount, Candidates, ChainState, Epoch, Event, Genesis, Height, KeyHolder,
+    List, Parameters, Permille, Seat, SeatSet, Supply, Treasury, UnbondingId, ValidatorKeys,
+    Vesting,
 };
 use std::collections::BTreeSet;
 
@@ -80,7 +81,7 @@ pub fn check_genesis(genesis: &Genesis) -> Result<(), GenesisError> {
     for entry in &genesis.validators {
         add(entry.stake).ok_or(GenesisError::OverCap)?;
         let fresh = operators.insert(entry.operator) && keys.insert(entry.keys.consensus);
-        if !fresh || !validator::keys_are_valid(&entry.keys, genesis.chain) {
+        if !fresh || !validator::keys_are_valid(&entry.keys, genesis.chain, &entry.operator) {
             return Err(GenesisError::BadValidator(entry.operator));
         }
         if !owners.contains(&entry.operator) || entry.stake < parameters.minimum_stake {
@@ -90,19 +91,46 @@ pub fn check_genesis(genesis: &Genesis) -> Result<(), GenesisError> {
     Ok(())
 }
 
-/// Ranges in which the rules keep their promises.
+/// A seat that leads fewer turns than this in an epoch cannot be judged by those it missed.
+const TURNS_PER_EPOCH: u64 = 2;
+/// Time of a block when nothing happens: the chain is never slower for long.
+const IDLE_BLOCK: u64 = 1_000;
+/// No span of a network is longer: ten years.
+const LONGEST: u64 = 315_576_000_000;
+
+/// Ranges in which the rules keep their promises: nothing divides by zero or overflows, nothing is
+/// free of charge that takes space, and stake can be punished for as long as it unbonds.
 fn check_parameters(parameters: &Parameters) -> Result<(), GenesisError> {
     let half = Permille::new(500).unwrap_or(Permille::ALL);
-    let rules: [(&'static str, bool); 9] = [
-        ("epoch_blocks", parameters.epoch_blocks >= 4),
-        ("seats", parameters.seats >= 1 && parameters.seats <= 128),
-        ("evidence_epochs", (2..=512).contains(&parameters.evidence_epochs)),
-        ("minimum_stake", parameters.minimum_stake >= Amount::ONE),
+    let whole = Amount::ONE..=Amount::CAP;
+    let paid = Amount(1)..=Amount::whole(1_000);
+    let span = 1..=LONGEST;
+    let turns = u64::from(parameters.seats).saturating_mul(TURNS_PER_EPOCH);
+    let remembered = parameters
+        .evidence_epochs
+        .saturating_mul(parameters.epoch_blocks)
+        .saturating_mul(IDLE_BLOCK);
+    let seats = usize::try_from(parameters.seats).unwrap_or(usize::MAX);
+    let rules: [(&'static str, bool); 14] = [
+        ("seats", (1..=SeatSet::MAX).contains(&seats)),
+        ("epoch_blocks", (turns..=1 << 24).contains(&parameters.epoch_blocks)),
+        ("minimum_stake", whole.contains(&parameters.minimum_stake)),
+        ("unbonding", span.contains(&parameters.unbonding.0)),
+        // Every epoch of a validator's unbonding stake has a place in its entry.
+        ("evidence_epochs", (4..=500).contains(&parameters.evidence_epochs)),
+        ("evidence_epochs", remembered >= parameters.unbonding.0),
         ("block_weight", (10_000..=1 << 40).contains(&parameters.block_weight.0)),
-        ("minimum_base_fee", parameters.minimum_base_fee <= Amount::ONE),
+        ("minimum_base_fee", (Amount(1)..=Amount::ONE).contains(&parameters.minimum_base_fee)),
+        ("account_reserve", paid.contains(&parameters.account_reserve)),
+        ("entry_reserve", paid.contains(&parameters.entry_reserve)),
         ("conflict_slash", parameters.conflict_slash <= half),
         ("missed_slash", parameters.missed_slash <= half),
-        ("emission", parameters.emission.kept < Permille::ALL),
+        ("jail", span.contains(&parameters.jail.0)),
+        (
+            "emission",
+            parameters.emission.kept < Permille::ALL
+                && parameters.emission.first_year <= Amount::CAP,
+        ),
     ];
     match rules.into_iter().find(|(_, holds)| !holds) {
         Some((name, _)) => Err(GenesisError::Parameter(name)),
@@ -127,7 +155,7 @@ pub(crate) fn load<S: State>(
     state.set::<Params>((), parameters);
     state.set::<Supplies>((), Supply::default());
     state.set::<CandidateLists>((), Candidates::default());
-    state.set::<UnbondingQueue>((), Queue::default());
+    state.set::<NextUnbondings>((), UnbondingId::default());
     state.set::<Chain>(
         (),
         ChainState {
@@ -153,7 +181,9 @@ pub(crate) fn load<S: State>(
     }
     let seats = election::elect(state)?;
     for epoch in [Epoch(0), Epoch(1)] {
-        state.set::<Seats>(epoch, first_seats(genesis, epoch, seats.clone())?);
+        let set = first_seats(genesis, epoch, seats.clone())?;
+        consensus_key::seat(state, &set)?;
+        state.set::<Seats>(epoch, set);
     }
     Ok(())
 }
@@ -207,7 +237,8 @@ fn seat_validator<S: State>(
         .insert_sorted(operator)
         .map_err(|_| Corruption::OutOfRange("the number of validators"))?;
     state.set::<CandidateLists>((), candidates);
-    state.set::<ConsensusKeys>(keys.consensus, operator);
+    let holder = KeyHolder { operator, seated: None, released: false };
+    state.set::<ConsensusKeys>(keys.consensus, holder);
     let terms = validator::Terms { keys, host: entry.host, commission: entry.commission };
     state.set::<Validators>(operator, validator::new(terms, Amount::ZERO));
 
@@ -230,7 +261,7 @@ pub(crate) mod tests {
     pub(crate) fn parameters() -> Parameters {
         let permille = |thousandths| Permille::new(thousandths).unwrap();
         Parameters {
-            epoch_blocks: 8,
+            epoch_blocks: 32,
             seats: 4,
             minimum_stake: Amount::whole(100),
             unbonding: Millis(60_000),
@@ -253,11 +284,27 @@ pub(crate) mod tests {
     fn parameters_outside_their_safe_range_are_named() {
         assert_eq!(check_parameters(&parameters()), Ok(()));
         type Break = fn(&mut Parameters);
-        let breakers: [(&str, Break); 4] = [
-            ("epoch_blocks", |p| p.epoch_blocks = 1),
+        let breakers: [(&str, Break); 20] = [
             ("seats", |p| p.seats = 0),
+            ("seats", |p| p.seats = 129),
+            ("epoch_blocks", |p| p.epoch_blocks = 0),
+            ("epoch_blocks", |p| p.epoch_blocks = 7),
+            ("epoch_blocks", |p| p.epoch_blocks = u64::MAX),
+            ("minimum_stake", |p| p.minimum_stake = Amount::ZERO),
+            ("unbonding", |p| p.unbonding = Millis(0)),
+            ("unbonding", |p| p.unbonding = Millis(u64::MAX)),
+            ("evidence_epochs", |p| p.evidence_epochs = 0),
+            ("evidence_epochs", |p| p.evidence_epochs = 501),
+            ("evidence_epochs", |p| p.unbonding = Millis(8 * 32 * 1_000 + 1)),
+            ("block_weight", |p| p.block_weight = Weight(0)),
+            ("minimum_base_fee", |p| p.minimum_base_fee = Amount::ZERO),
+            ("account_reserve", |p| p.account_reserve = Amount::ZERO),
+            ("entry_reserve", |p| p.entry_reserve = Amount::ZERO),
             ("conflict_slash", |p| p.conflict_slash = Permille::ALL),
+            ("missed_slash", |p| p.missed_slash = Permille::ALL),
+            ("jail", |p| p.jail = Millis(u64::MAX)),
             ("emission", |p| p.emission.kept = Permille::ALL),
+            ("emission", |p| p.emission.first_year = Amount(u128::MAX)),
         ];
         for (name, break_it) in breakers {
             let mut parameters = parameters();

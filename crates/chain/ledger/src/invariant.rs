@@ -83,8 +83,8 @@ pub(crate) fn held(entry: &Entry, mut tell: impl FnMut(Part, Amount)) {
         | Entry::Parameters(_)
         | Entry::Candidates(_)
         | Entry::Turns(_)
-        | Entry::Queue(_)
-        | Entry::Operator(_)
+        | Entry::NextUnbonding(_)
+        | Entry::KeyHolder(_)
         | Entry::Seats(_)
         | Entry::Offences(_)
         | Entry::Duty(_)
@@ -114,10 +114,16 @@ pub fn conserved(supply: &Supply) -> Result<(), String> {
 pub(crate) fn settle_supply<S: State>(state: &Overlay<S>) -> Result<Supply, Halt> {
     let range = || Corruption::OutOfRange("a total of the supply");
     let mut supply = state.must::<Supplies>(())?;
+    let (mut unread, mut fits) = (Vec::new(), true);
     for (key, after) in state.changes() {
         // Never read, so created by this block or overwritten blindly: load it and see.
-        let before = state.base().get(key).map_err(|Unloaded(key)| Halt::Unloaded(key))?;
-        let mut fits = true;
+        let before = match state.base().get(key) {
+            Ok(before) => before,
+            Err(Unloaded(key)) => {
+                unread.push(key);
+                continue;
+            }
+        };
         let mut change = |part: Part, change: fn(Amount, Amount) -> Option<Amount>, by: Amount| {
             let total = part.of(&mut supply);
             match change(*total, by) {
@@ -131,9 +137,12 @@ pub(crate) fn settle_supply<S: State>(state: &Overlay<S>) -> Result<Supply, Halt
         if let Some(before) = before {
             held(before, |part, amount| change(part, Amount::minus, amount));
         }
-        if !fits {
-            return Err(range().into());
-        }
+    }
+    if !unread.is_empty() {
+        return Err(Halt::Unloaded(unread));
+    }
+    if !fits {
+        return Err(range().into());
     }
     let flows = &state.flows;
     supply.minted = supply.minted.plus(flows.minted).ok_or_else(range)?;
@@ -157,12 +166,12 @@ pub(crate) fn fits(key: &Key, entry: &Entry) -> bool {
             | (Key::Treasury, Entry::Treasury(_))
             | (Key::Candidates, Entry::Candidates(_))
             | (Key::Turns, Entry::Turns(_))
-            | (Key::UnbondingQueue, Entry::Queue(_))
+            | (Key::NextUnbonding, Entry::NextUnbonding(_))
             | (Key::Account(_), Entry::Account(_))
             | (Key::SpendingLimit { .. }, Entry::SpendingLimit(_))
             | (Key::Vesting(_), Entry::Vesting(_))
             | (Key::Validator(_), Entry::Validator(_))
-            | (Key::ConsensusKey(_), Entry::Operator(_))
+            | (Key::ConsensusKey(_), Entry::KeyHolder(_))
             | (Key::Delegation { .. }, Entry::Delegation(_))
             | (Key::UnbondingPool { .. }, Entry::UnbondingPool(_))
             | (Key::Unbonding(_), Entry::Unbonding(_))

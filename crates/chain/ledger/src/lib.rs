@@ -6,13 +6,14 @@
 //!
 //! ```text
 //!            Execution::begin            Execution::apply (each transaction)       Execution::finish
-//!  header ──► clock, beacon, turns,  ──► admission ─► fee ─► operations        ──► fees, epoch end,
-//!             matured unbonding          (Invalid)          (Failure: rolled back)  invariants
+//!  header ──► clock, beacon, turns   ──► admission ─► fee ─► operations        ──► fees, epoch end,
+//!                                        (Invalid)          (Failure: rolled back)  invariants
 //! ```
 //!
 //! Reading is by demand: the state behind an [`Overlay`] may hold only some of the entries. A read
 //! of another one ends the step with [`Halt::Unloaded`], nothing of the step remains, and the
-//! caller loads the entry and repeats the step. [`predicted_keys`] makes that rare.
+//! caller loads what it names and repeats the step. [`block_keys`] and [`predicted_keys`] make that
+//! rare; steps that read much name all of it at once.
 //!
 //! Money: entries hold tokens, and the totals in [`Supply`](opengpu_types::Supply) follow from the
 //! entries that a block changes. Rules name only what is minted, burned or pooled; the check that

@@ -77,6 +77,7 @@ pub(crate) const fn allows(purpose: Purpose, operation: &Operation) -> bool {
         Operation::Transfer { .. } => matches!(purpose, Purpose::Anything | Purpose::Transfers),
         Operation::Delegate { .. }
         | Operation::Undelegate { .. }
+        | Operation::Withdraw { .. }
         | Operation::ClaimRewards { .. } => matches!(purpose, Purpose::Anything | Purpose::Stake),
         Operation::Burn { .. } | Operation::ReleaseVested => matches!(purpose, Purpose::Anything),
         // To a validator that is its accomplice a key could move all stake, whatever its limit.

@@ -2,19 +2,48 @@
 //!
 //! A guess that saves round trips, never a promise: whatever is missing is loaded on demand.
 
-use crate::beacon::slot;
-use opengpu_types::{Height, Key, Operation, SignedTransaction};
+use crate::{
+    beacon::slot,
+    epoch::{epoch_of, is_first_of_epoch, is_last_of_epoch},
+};
+use opengpu_types::{Epoch, Height, Key, Operation, Parameters, SignedTransaction};
 
-/// Entries that every block reads.
-pub fn block_keys(height: Height) -> Vec<Key> {
-    vec![
+/// Entries that a block reads whatever its transactions are; the first and the last block of an
+/// epoch read more than others.
+pub fn block_keys(height: Height, parameters: &Parameters) -> Vec<Key> {
+    let epoch = epoch_of(height, parameters);
+    let mut keys = vec![
         Key::Chain,
         Key::Supply,
         Key::Parameters,
         Key::Turns,
-        Key::UnbondingQueue,
         Key::Beacon(slot(height)),
-    ]
+        Key::Seats(epoch),
+    ];
+    if is_first_of_epoch(height, parameters) {
+        keys.push(Key::Seats(epoch.plus(1)));
+    }
+    if is_last_of_epoch(height, parameters) {
+        keys.extend(closing_keys(epoch, parameters));
+    }
+    keys
+}
+
+/// Entries that the end of an epoch reads, as far as the epoch alone tells.
+pub(crate) fn closing_keys(epoch: Epoch, parameters: &Parameters) -> Vec<Key> {
+    let mut keys = vec![
+        Key::Treasury,
+        Key::Candidates,
+        Key::Turns,
+        Key::Seats(epoch),
+        Key::Seats(epoch.plus(1)),
+        Key::Seats(epoch.plus(2)),
+        Key::Offences(epoch),
+    ];
+    if let Some(old) = epoch.0.checked_sub(parameters.evidence_epochs) {
+        keys.extend([Key::Seats(Epoch(old)), Key::Offences(Epoch(old))]);
+    }
+    keys
 }
 
 /// Entries that a transaction will read, most likely.
@@ -47,16 +76,28 @@ pub fn predicted_keys(signed: &SignedTransaction, keys: &mut Vec<Key>) {
                     Key::Candidates,
                 ]);
             }
-            Operation::EditValidator { .. } | Operation::Unjail | Operation::Retire => {
+            Operation::EditValidator { .. } | Operation::Unjail => {
                 keys.push(Key::Validator(sender));
             }
-            Operation::Delegate { validator, .. }
-            | Operation::Undelegate { validator, .. }
-            | Operation::Redelegate { from: validator, .. }
-            | Operation::ClaimRewards { validator } => keys.extend([
+            Operation::Retire => keys.extend([
+                Key::Validator(sender),
+                Key::Delegation { delegator: sender, validator: sender },
+                Key::Candidates,
+                Key::NextUnbonding,
+            ]),
+            Operation::Delegate { validator, .. } | Operation::ClaimRewards { validator } => {
+                keys.extend([
+                    Key::Validator(*validator),
+                    Key::Delegation { delegator: sender, validator: *validator },
+                ]);
+            }
+            Operation::Undelegate { validator, .. }
+            | Operation::Redelegate { from: validator, .. } => keys.extend([
                 Key::Validator(*validator),
                 Key::Delegation { delegator: sender, validator: *validator },
+                Key::NextUnbonding,
             ]),
+            Operation::Withdraw { id } => keys.push(Key::Unbonding(*id)),
             Operation::ReportEvidence { evidence } => {
                 keys.extend([Key::Seats(evidence.epoch), Key::Offences(evidence.epoch)]);
             }

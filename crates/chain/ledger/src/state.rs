@@ -181,7 +181,7 @@ impl<S: State> Overlay<S> {
     pub fn view<T: Table>(&self, id: T::Id) -> Result<Option<&T::Value>, Halt> {
         let key = T::key(id);
         match self.get(&key) {
-            Err(Unloaded(key)) => Err(Halt::Unloaded(key)),
+            Err(Unloaded(key)) => Err(Halt::Unloaded(vec![key])),
             Ok(None) => Ok(None),
             Ok(Some(entry)) => match T::open(entry) {
                 Some(value) => Ok(Some(value)),
@@ -203,6 +203,18 @@ impl<S: State> Overlay<S> {
     /// A copy of the entry of a table that the rules guarantee to exist.
     pub fn must<T: Table>(&self, id: T::Id) -> Result<T::Value, Halt> {
         self.must_view::<T>(id).cloned()
+    }
+
+    /// Asks for many entries at once. A step that knows what it will read says so, or its caller
+    /// would load one entry for each repetition.
+    pub(crate) fn need(&self, keys: impl IntoIterator<Item = Key>) -> Result<(), Halt> {
+        let mut missing: Vec<_> = keys.into_iter().filter(|key| self.get(key).is_err()).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        Err(Halt::Unloaded(missing))
     }
 
     pub(crate) fn set<T: Table>(&mut self, id: T::Id, value: T::Value) {
@@ -227,7 +239,7 @@ impl<S: State> State for Overlay<S> {
 mod tests {
     use super::*;
     use crate::table::tables::Accounts;
-    use opengpu_types::{Account, Address};
+    use opengpu_types::{Account, Address, UnbondingId};
 
     fn account(units: u128) -> Account {
         Account { balance: Amount(units), ..Account::default() }
@@ -256,7 +268,7 @@ mod tests {
     fn an_entry_of_the_wrong_kind_is_corruption() {
         let a = Address::new([1; 20]);
         let mut memory = Memory::default();
-        memory.commit([(Key::Account(a), Some(Entry::Operator(a)))]);
+        memory.commit([(Key::Account(a), Some(Entry::NextUnbonding(UnbondingId(0))))]);
         let overlay = Overlay::new(&memory);
         assert_eq!(overlay.find::<Accounts>(a), Err(Corruption::WrongKind(Key::Account(a)).into()));
     }

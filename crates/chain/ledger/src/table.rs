@@ -46,8 +46,8 @@ pub mod tables {
     use super::Table;
     use opengpu_types::{
         Account, Address, BeaconRecord, Candidates, ChainState, ConsensusKey, Delegation, Duty,
-        DutyKind, Entry, Epoch, Key, Offences, Parameters, Queue, SeatSet, SpendingLimit, Supply,
-        Treasury, Turns, Unbonding, UnbondingId, UnbondingPool, Validator, Vesting,
+        DutyKind, Entry, Epoch, Key, KeyHolder, Offences, Parameters, SeatSet, SpendingLimit,
+        Supply, Treasury, Turns, Unbonding, UnbondingId, UnbondingPool, Validator, Vesting,
     };
 
     table!(
@@ -75,8 +75,8 @@ pub mod tables {
         TurnLists, _id: () => Key::Turns, Turns, Turns
     );
     table!(
-        /// The queue of unbonding entries.
-        UnbondingQueue, _id: () => Key::UnbondingQueue, Queue, Queue
+        /// The number of the next unbonding entry.
+        NextUnbondings, _id: () => Key::NextUnbonding, UnbondingId, NextUnbonding
     );
     table!(
         /// Accounts.
@@ -96,8 +96,8 @@ pub mod tables {
         Validators, id: Address => Key::Validator(id), Validator, Validator
     );
     table!(
-        /// Who uses a consensus key.
-        ConsensusKeys, id: ConsensusKey => Key::ConsensusKey(id), Address, Operator
+        /// Whose a consensus key is.
+        ConsensusKeys, id: ConsensusKey => Key::ConsensusKey(id), KeyHolder, KeyHolder
     );
     table!(
         /// Delegations, by delegator and validator.
@@ -118,7 +118,7 @@ pub mod tables {
         Seats, id: Epoch => Key::Seats(id), SeatSet, Seats
     );
     table!(
-        /// Who was punished for an epoch.
+        /// What was punished of an epoch.
         OffenceLists, id: Epoch => Key::Offences(id), Offences, Offences
     );
     table!(

@@ -16,8 +16,8 @@ use opengpu_light::{
 };
 use opengpu_types::{
     Address, Amount, ChainId, ConsensusKey, Digest, Epoch, Event, Header, Height, List, Millis,
-    NetworkAddress, Outcome, Receipt, RuleVersion, Seat, SeatSet, StateCommitment, View, Weight,
-    consensus_namespace,
+    NetworkAddress, Outcome, Permille, Receipt, RuleVersion, Seat, SeatSet, StateCommitment, View,
+    Weight, consensus_namespace,
 };
 use rand::{SeedableRng as _, rngs::StdRng};
 
@@ -35,6 +35,7 @@ fn seats(epoch: u64, keys: &[PrivateKey]) -> SeatSet {
             validator: Address::new([1; 20]),
             beacon: BeaconPublicKey([2; 96]),
             weight: 5,
+            commission: Permille::ZERO,
             host: "127.0.0.1:9000".parse::<NetworkAddress>().unwrap(),
         })
         .collect();

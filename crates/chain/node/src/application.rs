@@ -333,21 +333,10 @@ where
         _: (E, Context),
         block: &Block,
         _: &Sealed<E, T>,
-        readers: Readers<E, T>,
+        _: Readers<E, T>,
     ) {
         let Some(records) = &self.records else { return };
-        let header = block.header();
-        let next_seats = if is_last_of_epoch(header.height, &self.genesis.parameters) {
-            let key = Key::Seats(header.epoch.plus(1));
-            match store::get(&*readers.read().await, &key).await {
-                Ok(Some(Entry::Seats(seats))) => Some(seats),
-                Ok(_) => stop(&Corruption::Missing(key)),
-                Err(error) => stop(&error),
-            }
-        } else {
-            None
-        };
-        if let Err(error) = records.record(block, next_seats).await {
+        if let Err(error) = records.record(block).await {
             stop(&error);
         }
     }

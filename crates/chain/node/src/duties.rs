@@ -29,8 +29,8 @@ use opengpu_crypto::Keypair;
 use opengpu_ledger::{epoch_of, fee_of, weight_of};
 use opengpu_types::{
     Address, Amount, Authorization, Boxed, ChainId, ChainState, ConsensusKey, DutyKind, Entry,
-    Epoch, Evidence, Height, Key, List, Nonce, Operation, Parameters, SignedTransaction, Text,
-    Transaction,
+    Epoch, Evidence, Height, Key, List, Nonce, Offence, Operation, Parameters, SignedTransaction,
+    SlashReason, Text, Transaction,
 };
 use rand_core::CryptoRng;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -60,7 +60,7 @@ struct Facts {
 }
 
 /// A conflict is punished once per voter and epoch.
-type Offence = (Epoch, ConsensusKey);
+type Conflict = (Epoch, ConsensusKey);
 
 #[derive(Debug)]
 struct Pending {
@@ -79,7 +79,7 @@ struct Wish {
 /// What is to be done, as a pure state machine.
 #[derive(Debug, Default)]
 struct Agenda {
-    pending: BTreeMap<Offence, Pending>,
+    pending: BTreeMap<Conflict, Pending>,
     /// Nonce and last height of the transaction that is under way.
     sent: Option<(Nonce, Height)>,
 }
@@ -93,7 +93,7 @@ impl Agenda {
     }
 
     /// The offence is on record, or too old to be.
-    fn settled(&mut self, offence: &Offence) {
+    fn settled(&mut self, offence: &Conflict) {
         self.pending.remove(offence);
     }
 
@@ -304,7 +304,7 @@ fn coming(chain: &ChainState, parameters: &Parameters, account: Address) -> (Epo
 /// Whether there is nothing left to report about an offence.
 async fn is_settled<E, T>(
     databases: &Databases<E, T>,
-    (epoch, voter): &Offence,
+    (epoch, voter): &Conflict,
 ) -> Result<bool, StoreError>
 where
     E: Clock + CryptoRng + Spawner + Storage + Metrics,
@@ -316,7 +316,10 @@ where
     };
     let Some(seat) = seats.seat(voter) else { return Ok(true) };
     Ok(match offences {
-        Some(Entry::Offences(list)) => list.validators.binary_search(&seat.validator).is_ok(),
+        Some(Entry::Offences(list)) => {
+            let (validator, reason) = (seat.validator, SlashReason::ConflictingVotes);
+            list.offences.binary_search(&Offence { validator, reason }).is_ok()
+        }
         _ => false,
     })
 }

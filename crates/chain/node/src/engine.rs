@@ -173,6 +173,8 @@ where
 {
     /// Final blocks.
     pub marshal: Marshal,
+    /// The steps of the epochs that ended.
+    pub steps: Steps<E>,
     /// The state.
     pub state: StateMailbox<E, T>,
     /// The way into the mempool.
@@ -353,7 +355,7 @@ where
         openings,
         turn,
         guide,
-        steps,
+        steps: steps.clone(),
         evidence,
         guests: config.guests,
         timeouts: config.timeouts,
@@ -361,7 +363,7 @@ where
         partition_prefix: config.partition_prefix,
     };
     let handle = Epochs::start(context, epochs, votes, certificates, requests);
-    Ok(Node { marshal, state, intake, handle })
+    Ok(Node { marshal, steps, state, intake, handle })
 }
 
 /// Pages of all stores in memory.

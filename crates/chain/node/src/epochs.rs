@@ -341,12 +341,14 @@ where
         now.checked_add(pause).unwrap_or(now)
     }
 
-    /// Notes where another seat stands. Its first answer counts: later ones run ahead of us.
+    /// Notes where another seat stands. The first answer counts, because later ones run ahead of us;
+    /// but what it has heard from us may grow while it starts, too.
     fn hear(&mut self, running: &Running, peer: PublicKey, told: GuideMessage) {
         let GuideMessage::Standing(Some(standing)) = told else { return };
         let seated = running.committee.contains(&peer) && peer != self.config.key.public_key();
         if seated && running.watching.is_some() && standing.epoch.0 <= running.epoch.get() {
-            self.told.entry(peer).or_insert(standing);
+            let known = self.told.entry(peer).or_insert(standing);
+            known.heard = known.heard.max(standing.heard);
         }
     }
 
@@ -365,13 +367,11 @@ where
         let newest = self.config.turn.finalization(epoch);
         let stalled =
             self.stall.lasts(self.context.current(), newest.as_ref().map(Finalization::view));
+        let me = self.config.key.public_key();
+        let others = voters.iter().filter(|voter| **voter != me).cloned().collect();
+        self.config.guide.ask(Recipients::Some(others), GuideMessage::AskStanding);
         let floor = match guard::judge(epoch, voters.len(), own, &self.told, stalled) {
-            Verdict::Ask => {
-                let me = self.config.key.public_key();
-                let others = voters.iter().filter(|voter| **voter != me).cloned().collect();
-                self.config.guide.ask(Recipients::Some(others), GuideMessage::AskStanding);
-                return Ok(running);
-            }
+            Verdict::Ask => return Ok(running),
             Verdict::Watch(until) => match newest.filter(|newest| newest.view().get() >= until.0) {
                 Some(newest) => Floor::Finalized(newest),
                 None => return Ok(running),

@@ -57,7 +57,7 @@ impl<R: Reporter<Activity = Report>> Reporter for Informer<R> {
         if let Some(view) = ended(&report) {
             self.turn.ended(self.seats.epoch, view);
         }
-        if let Some((seat, view)) = vote(&report) {
+        for (seat, view) in votes(&report) {
             self.turn.voted(self.seats.epoch, seat, view);
         }
         if let Activity::Finalization(finalization) = &report {
@@ -74,15 +74,18 @@ impl<R: Reporter<Activity = Report>> Reporter for Informer<R> {
     }
 }
 
-/// Who voted, and in which view.
-fn vote(report: &Report) -> Option<(usize, View)> {
-    let (signer, view) = match report {
-        Activity::Notarize(vote) => (vote.signer(), vote.view()),
-        Activity::Nullify(vote) => (vote.signer(), vote.view()),
-        Activity::Finalize(vote) => (vote.signer(), vote.view()),
-        _ => return None,
+/// Who voted, alone or in a certificate, and in which view.
+fn votes(report: &Report) -> Vec<(usize, View)> {
+    let (signers, view): (Vec<_>, _) = match report {
+        Activity::Notarize(vote) => (vec![vote.signer()], vote.view()),
+        Activity::Nullify(vote) => (vec![vote.signer()], vote.view()),
+        Activity::Finalize(vote) => (vec![vote.signer()], vote.view()),
+        Activity::Notarization(it) => (it.certificate.signers.iter().collect(), it.view()),
+        Activity::Nullification(it) => (it.certificate.signers.iter().collect(), it.view()),
+        Activity::Finalization(it) => (it.certificate.signers.iter().collect(), it.view()),
+        _ => return Vec::new(),
     };
-    Some((usize::from(signer), View(view.get())))
+    signers.into_iter().map(|signer| (usize::from(signer), View(view.get()))).collect()
 }
 
 /// The view whose certificate a report shows.
@@ -173,7 +176,7 @@ mod tests {
     use commonware_cryptography::{Signer as _, ed25519::PrivateKey};
     use commonware_utils::NZUsize;
     use opengpu_crypto::BeaconKeypair;
-    use opengpu_types::{Address, List, NetworkAddress, Seat, Seed};
+    use opengpu_types::{Address, List, NetworkAddress, Permille, Seat, Seed};
     use std::net::SocketAddr;
 
     const CHAIN: ChainId = ChainId(7);
@@ -184,6 +187,7 @@ mod tests {
             validator: Address::new([1; 20]),
             beacon: BeaconKeypair::from_seed([1; 32]).public_key(),
             weight: 1,
+            commission: Permille::ZERO,
             host: NetworkAddress(SocketAddr::from(([127, 0, 0, 1], 9_000))),
         };
         let mut seats: Vec<_> = keys.iter().map(seat).collect();

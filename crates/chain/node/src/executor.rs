@@ -4,7 +4,7 @@
 //!
 //! 1. it reads, in one batch, every entry that the block will most likely touch;
 //! 2. it runs the ledger step by step. A step that reads another entry ends with
-//!    [`Halt::Unloaded`] and leaves nothing behind; the entry is fetched and the step repeated;
+//!    [`Halt::Unloaded`] and leaves nothing behind; what it names is fetched and the step repeated;
 //! 3. it writes every entry that the ledger set or removed, and computes the new roots.
 //!
 //! Proposing, verifying and replaying all come through here, so they cannot disagree. What is
@@ -107,9 +107,8 @@ where
     E: Spawner + StorageContext,
     T: Strategy,
 {
-    let mut keys = block_keys(context.height);
+    let mut keys = block_keys(context.height, &genesis.parameters);
     let epoch = epoch_of(context.height, &genesis.parameters);
-    keys.push(Key::Seats(epoch));
     for signed in transactions {
         predicted_keys(signed.borrow(), &mut keys);
     }
@@ -211,12 +210,14 @@ where
     /// Loads what a step asked for; anything else that stops a step is damage.
     async fn resolve(self, halt: Halt, loaded: &mut Loaded) -> Result<Self, ExecuteError> {
         match halt {
-            Halt::Unloaded(key) => {
+            Halt::Unloaded(keys) => {
                 let Self { staged, mut read } = self;
-                let (_, values, staged) = staged.expand(&[&key.digest()]).await?;
+                let digests: Vec<_> = keys.iter().map(Key::digest).collect();
+                let wanted: Vec<_> = digests.iter().collect();
+                let (_, values, staged) = staged.expand(&wanted).await?;
                 let entries = values.into_iter().map(|record| record.map(|record| record.entry));
-                loaded.extend(entries.map(|entry| (key, entry)));
-                read.push(key);
+                loaded.extend(keys.iter().copied().zip(entries));
+                read.extend(keys);
                 Ok(Self { staged, read })
             }
             Halt::Corrupt(corruption) => Err(corruption.into()),

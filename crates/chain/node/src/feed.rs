@@ -1,15 +1,15 @@
-//! Follows the node's own chain and passes it on: to readers of the stream, to the metrics, and to
-//! the records, which wait for the certificates of the epochs' last blocks.
+//! Follows the node's own chain and passes it on: to readers of the stream and to the metrics.
 //!
 //! A reader that does not keep up is left behind, never waited for: the buffer between the feed and
 //! a reader holds [`BUFFER`] blocks, and whoever lags more loses the stream.
 
 use crate::{
-    engine::{Marshal, StateMailbox},
+    engine::{Marshal, Node, StateMailbox},
     history::{Applied, HistoryError, Records},
     mempool::Mempool,
     metrics::Metrics,
     network,
+    steps::Steps,
     store::Databases,
 };
 use commonware_codec::Encode as _;
@@ -48,6 +48,7 @@ pub(crate) struct Feed(Arc<Inner>);
 
 struct Inner {
     records: Records,
+    steps: Steps<Context>,
     marshal: Marshal,
     mempool: Mempool,
     metrics: Metrics,
@@ -59,13 +60,23 @@ struct Inner {
 impl Feed {
     pub(crate) fn new(
         records: Records,
-        marshal: Marshal,
+        node: &Node<Context, Rayon>,
         mempool: Mempool,
         metrics: Metrics,
     ) -> Self {
+        let (steps, marshal) = (node.steps.clone(), node.marshal.clone());
         let (databases, connected) = (OnceLock::new(), AtomicU32::new(0));
         let (events, _) = broadcast::channel(BUFFER);
-        Self(Arc::new(Inner { records, marshal, mempool, metrics, databases, connected, events }))
+        Self(Arc::new(Inner {
+            records,
+            steps,
+            marshal,
+            mempool,
+            metrics,
+            databases,
+            connected,
+            events,
+        }))
     }
 
     /// Runs until the node ends.
@@ -86,9 +97,6 @@ impl Feed {
                     let connected = network::connected(&context.encode());
                     self.0.connected.store(connected, Ordering::Relaxed);
                     self.0.metrics.gauged(self.0.mempool.len(), connected);
-                    if let Err(error) = self.certify_steps().await {
-                        tracing::warn!(%error, "the steps of epochs lack certificates");
-                    }
                 }
             }
         }
@@ -104,9 +112,9 @@ impl Feed {
         let _ = self.0.events.send(Arc::new(event(block, certificate)));
     }
 
-    /// Asks the archive for certificates of epochs that ended.
-    pub(crate) async fn certify_steps(&self) -> Result<(), HistoryError> {
-        certify(&self.0.records, |height| self.certificate(height)).await
+    /// The steps of epochs.
+    pub(crate) fn steps(&self) -> &Steps<Context> {
+        &self.0.steps
     }
 
     /// Uses the records on a thread that may wait for the disk.
@@ -172,20 +180,6 @@ impl Feed {
         let certificate = self.certificate(height).await;
         Ok(Some(event(&Applied { header, transactions }, certificate)))
     }
-}
-
-/// Completes the steps of epochs with the certificates that `find` finds. One that is missing holds
-/// up no other.
-pub(crate) async fn certify<F: Future<Output = Option<Vec<u8>>>>(
-    records: &Records,
-    find: impl Fn(Height) -> F,
-) -> Result<(), HistoryError> {
-    for (epoch, height) in aside(records, Records::uncertified_steps).await? {
-        if let Some(certificate) = find(height).await {
-            aside(records, move |records| records.certify_step(epoch, &certificate)).await?;
-        }
-    }
-    Ok(())
 }
 
 /// Uses the records where nobody else waits for the disk: the runtime's few threads also carry

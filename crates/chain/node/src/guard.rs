@@ -23,7 +23,7 @@
 //! - If the chain stands still for [`PATIENCE`], the nodes that wait may be the ones that it waits for.
 //!   Then the newest vote that others received from this node counts, instead of their view: a node
 //!   whose journal reaches that far goes on. It may repeat a vote only if that vote reached none of the
-//!   needed seats.
+//!   needed seats, or only such that restarted since and hold no certificate with it.
 
 use crate::turn::Standing;
 use commonware_consensus::types::View as EngineView;

@@ -1,25 +1,22 @@
-//! What the RPC must remember about final blocks: headers, receipts, where a transaction is, and
-//! the steps from epoch to epoch that an offline check needs.
+//! What the RPC must remember about final blocks: headers, receipts, and where a transaction is.
 //!
 //! ```text
 //! executed (speculative)          capture (block is final)            RPC
-//! digest -> receipts, in memory ---> one durable transaction ---> find, proof, steps
+//! digest -> receipts, in memory ---> one durable transaction ---> find, proof
 //! ```
 //!
 //! - A block is recorded *before* its state is applied. After a crash the engine repeats a block
 //!   unless its state is on disk; so whatever the state contains is recorded, without gaps.
 //! - Recording a height twice writes the same bytes.
-//! - Receipts go with the blocks when history is pruned; the steps of epochs stay for ever, they are
-//!   a few kilobytes each.
+//! - Receipts go with the blocks when history is pruned.
 //! - Not here: blocks and certificates of ordinary blocks, which the engine's archives keep. The
 //!   records hold nothing that consensus depends on.
 
 use crate::{archive::History as Kept, block::Block};
-use commonware_codec::{Copying, DecodeExt as _, Encode as _, Read, ReadExt as _};
+use commonware_codec::{Copying, DecodeExt as _, Encode as _, Read};
 use commonware_utils::sync::Mutex;
 use opengpu_crypto::{MerkleProof, merkle};
-use opengpu_light::{EpochStep, FinalizedHeader};
-use opengpu_types::{Digest, Epoch, Header, Height, Receipt, SeatSet, TransactionId};
+use opengpu_types::{Digest, Header, Height, Receipt, TransactionId};
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 use tokio::sync::mpsc;
@@ -30,8 +27,6 @@ const MAX_EXECUTED: usize = 64;
 const PRUNED_AT_ONCE: usize = 16;
 /// Bytes of pages of the records kept in memory.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
-/// Steps behind which no step that lacks its certificate is looked for.
-const CERTIFIED_IN_A_ROW: u32 = 64;
 const VERSION: u64 = 1;
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -41,11 +36,6 @@ const RECEIPTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("receipts
 /// First eight bytes of a transaction's id, height, place: short, because there are many. The
 /// receipt holds the whole id.
 const PLACES: TableDefinition<'_, (u64, u64, u32), ()> = TableDefinition::new("places");
-/// By epoch: the header of its last block and the seats of the next epoch.
-const STEPS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("steps");
-/// By epoch: the certificate of its last block.
-const STEP_CERTIFICATES: TableDefinition<'_, u64, &[u8]> =
-    TableDefinition::new("step-certificates");
 
 /// Why records cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -95,10 +85,9 @@ struct Inner {
 }
 
 /// One block as it is written.
-struct Record {
+struct Recorded {
     header: Header,
     receipts: Vec<Receipt>,
-    next_seats: Option<SeatSet>,
 }
 
 impl Records {
@@ -119,8 +108,6 @@ impl Records {
             transaction.open_table(HEADERS).map_err(store)?;
             transaction.open_table(RECEIPTS).map_err(store)?;
             transaction.open_table(PLACES).map_err(store)?;
-            transaction.open_table(STEPS).map_err(store)?;
-            transaction.open_table(STEP_CERTIFICATES).map_err(store)?;
         }
         transaction.commit().map_err(store)?;
         let kept = match kept {
@@ -147,18 +134,14 @@ impl Records {
         }
     }
 
-    /// Makes a final block's receipts durable. `next_seats` belongs to the last block of an epoch.
-    pub async fn record(
-        &self,
-        block: &Block,
-        next_seats: Option<SeatSet>,
-    ) -> Result<(), HistoryError> {
+    /// Makes a final block's receipts durable.
+    pub async fn record(&self, block: &Block) -> Result<(), HistoryError> {
         let header = block.header().clone();
         let Some(receipts) = self.take(&header) else {
             return Err(HistoryError::Damaged("a final block was never executed"));
         };
         let records = self.clone();
-        let record = Record { header, receipts, next_seats };
+        let record = Recorded { header, receipts };
         let written = tokio::task::spawn_blocking(move || records.write(&record)).await;
         written.map_err(|_| HistoryError::Damaged("the writer panicked"))?
     }
@@ -171,7 +154,7 @@ impl Records {
         receipts
     }
 
-    fn write(&self, record: &Record) -> Result<(), HistoryError> {
+    fn write(&self, record: &Recorded) -> Result<(), HistoryError> {
         let transaction = self.0.database.begin_write().map_err(store)?;
         let header = &record.header;
         let height = header.height.0;
@@ -187,11 +170,6 @@ impl Records {
             keys.sort_unstable();
             for key in keys {
                 places.insert(key, ()).map_err(store)?;
-            }
-            if let Some(seats) = &record.next_seats {
-                let mut steps = transaction.open_table(STEPS).map_err(store)?;
-                let step = [&header.encode()[..], &seats.encode()].concat();
-                steps.insert(header.epoch.0, &step[..]).map_err(store)?;
             }
         }
         if let Some(kept) = self.0.kept {
@@ -258,60 +236,6 @@ impl Records {
         }
         Ok(merkle::prove(&leaves, receipt.index))
     }
-
-    /// The steps from the seats of one epoch to those of a later one; `None` if one is not recorded,
-    /// as on a node that joined later.
-    pub fn steps(&self, from: Epoch, to: Epoch) -> Result<Option<Vec<EpochStep>>, HistoryError> {
-        let transaction = self.0.database.begin_read().map_err(store)?;
-        let steps = transaction.open_table(STEPS).map_err(store)?;
-        let certificates = transaction.open_table(STEP_CERTIFICATES).map_err(store)?;
-        let mut path = Vec::new();
-        for epoch in from.0..to.0 {
-            let step = steps.get(epoch).map_err(store)?;
-            let certificate = certificates.get(epoch).map_err(store)?;
-            let (Some(step), Some(certificate)) = (step, certificate) else { return Ok(None) };
-            let (header, seats) = decode_step(step.value())?;
-            let certificate = certificate.value().to_vec();
-            let finalized = FinalizedHeader { header, descendants: Vec::new(), certificate };
-            path.push(EpochStep { finalized, seats });
-        }
-        Ok(Some(path))
-    }
-
-    /// Steps that still lack the certificate, with the heights that have it.
-    pub fn uncertified_steps(&self) -> Result<Vec<(Epoch, Height)>, HistoryError> {
-        let transaction = self.0.database.begin_read().map_err(store)?;
-        let steps = transaction.open_table(STEPS).map_err(store)?;
-        let certificates = transaction.open_table(STEP_CERTIFICATES).map_err(store)?;
-        let mut open = Vec::new();
-        let mut certified = 0_u32;
-        for step in steps.iter().map_err(store)?.rev() {
-            let (epoch, bytes) = step.map_err(store)?;
-            if certificates.get(epoch.value()).map_err(store)?.is_some() {
-                certified = certified.saturating_add(1);
-                // A certificate that has not come by now does not come any more.
-                if certified == CERTIFIED_IN_A_ROW {
-                    break;
-                }
-                continue;
-            }
-            certified = 0;
-            let (header, _) = decode_step(bytes.value())?;
-            open.push((header.epoch, header.height));
-        }
-        open.reverse();
-        Ok(open)
-    }
-
-    /// Completes a step.
-    pub fn certify_step(&self, epoch: Epoch, certificate: &[u8]) -> Result<(), HistoryError> {
-        let transaction = self.0.database.begin_write().map_err(store)?;
-        {
-            let mut table = transaction.open_table(STEP_CERTIFICATES).map_err(store)?;
-            table.insert(epoch.0, certificate).map_err(store)?;
-        }
-        transaction.commit().map_err(store)
-    }
 }
 
 /// Removes heights below `first`, oldest first.
@@ -372,16 +296,6 @@ fn unpack_one(packed: &[u8], index: u32) -> Result<Receipt, HistoryError> {
 
 fn decode<T: Read<Cfg = ()>>(bytes: &[u8], what: &'static str) -> Result<T, HistoryError> {
     T::decode(Copying(bytes)).map_err(|_| HistoryError::Damaged(what))
-}
-
-fn decode_step(bytes: &[u8]) -> Result<(Header, SeatSet), HistoryError> {
-    let mut rest = Copying(bytes);
-    let header = Header::read(&mut rest);
-    let seats = SeatSet::read(&mut rest);
-    match (header, seats) {
-        (Ok(header), Ok(seats)) => Ok((header, seats)),
-        _ => Err(HistoryError::Damaged("an epoch's step")),
-    }
 }
 
 /// The block's own receipt belongs to no transaction.

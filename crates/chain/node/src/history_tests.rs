@@ -3,9 +3,9 @@
 use super::*;
 use crate::store;
 use commonware_cryptography::{Signer as _, ed25519::PrivateKey};
-use opengpu_crypto::{BeaconSignature, Seed};
+use opengpu_crypto::BeaconSignature;
 use opengpu_types::{
-    Amount, Block as WireBlock, ChainId, ConsensusKey, List, Millis, Outcome, RuleVersion,
+    Amount, Block as WireBlock, ChainId, ConsensusKey, Epoch, List, Millis, Outcome, RuleVersion,
     StateCommitment, View, Weight,
 };
 
@@ -66,22 +66,18 @@ fn open(folder: &tempfile::TempDir, kept: Kept) -> Records {
     Records::open(&folder.path().join("records.redb"), kept, 4).unwrap()
 }
 
-fn record(records: &Records, height: u64, next_seats: Option<SeatSet>) {
+fn record(records: &Records, height: u64) {
     records.executed(&header(height), receipts(height));
     let receipts = records.take(&header(height)).unwrap();
-    records.write(&Record { header: header(height), receipts, next_seats }).unwrap();
-}
-
-fn seats(epoch: u64) -> SeatSet {
-    SeatSet { epoch: Epoch(epoch), seed: Seed([1; 32]), seats: List::empty() }
+    records.write(&Recorded { header: header(height), receipts }).unwrap();
 }
 
 #[test]
 fn a_transaction_is_found_by_its_whole_id_also_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let records = open(&folder, Kept::All);
-    record(&records, 1, None);
-    record(&records, 2, None);
+    record(&records, 1);
+    record(&records, 2);
     drop(records);
     let records = open(&folder, Kept::All);
     for (height, index) in [(1, 1), (2, 3)] {
@@ -96,7 +92,7 @@ fn a_transaction_is_found_by_its_whole_id_also_after_a_restart() {
 fn a_receipt_has_its_place_under_the_root() {
     let folder = tempfile::tempdir().unwrap();
     let records = open(&folder, Kept::All);
-    record(&records, 5, None);
+    record(&records, 5);
     let leaves: Vec<_> = receipts(5).iter().map(Receipt::digest).collect();
     let receipt = records.find(id(5, 2)).unwrap().unwrap();
     let proof = records.proof(&receipt).unwrap().unwrap();
@@ -107,8 +103,8 @@ fn a_receipt_has_its_place_under_the_root() {
 fn recording_a_height_again_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let records = open(&folder, Kept::All);
-    record(&records, 1, None);
-    record(&records, 1, None);
+    record(&records, 1);
+    record(&records, 1);
     assert!(records.find(id(1, 1)).unwrap().is_some());
 }
 
@@ -119,7 +115,7 @@ fn receipts_of_blocks_that_lost_are_forgotten_with_their_height() {
     let lost = Header { view: View(77), ..header(1) };
     records.executed(&lost, receipts(1));
     records.executed(&header(2), receipts(2));
-    record(&records, 1, None);
+    record(&records, 1);
     assert_eq!(records.take(&lost), None);
     assert!(records.take(&header(2)).is_some());
 }
@@ -128,52 +124,18 @@ fn receipts_of_blocks_that_lost_are_forgotten_with_their_height() {
 fn a_final_block_without_receipts_is_an_error_and_no_gap() {
     let folder = tempfile::tempdir().unwrap();
     let records = open(&folder, Kept::All);
-    let recorded = futures::executor::block_on(records.record(&block(1), None));
+    let recorded = futures::executor::block_on(records.record(&block(1)));
     assert!(matches!(recorded, Err(HistoryError::Damaged(_))));
 }
 
 #[test]
-fn old_receipts_go_and_the_steps_of_epochs_stay() {
+fn old_receipts_go() {
     let folder = tempfile::tempdir().unwrap();
     let records = open(&folder, Kept::Recent(6));
     for height in 1..=20 {
-        let last = height % 4 == 3;
-        record(&records, height, last.then(|| seats(height / 4 + 1)));
+        record(&records, height);
     }
     assert_eq!(records.find(id(13, 1)).unwrap(), None);
     assert_eq!(records.header(Height(13)).unwrap(), None);
     assert!(records.find(id(14, 1)).unwrap().is_some());
-
-    assert_eq!(records.steps(Epoch(0), Epoch(1)).unwrap(), None, "no certificates yet");
-    let open = records.uncertified_steps().unwrap();
-    assert_eq!(open.first(), Some(&(Epoch(0), Height(3))));
-    for (epoch, _) in open {
-        records.certify_step(epoch, &[7]).unwrap();
-    }
-    assert!(records.uncertified_steps().unwrap().is_empty());
-    let steps = records.steps(Epoch(0), Epoch(5)).unwrap().unwrap();
-    assert_eq!(steps.len(), 5);
-    assert_eq!(steps[4].seats.epoch, Epoch(5));
-    assert_eq!(records.steps(Epoch(0), Epoch(6)).unwrap(), None);
-}
-
-#[tokio::test]
-async fn a_certificate_that_is_missing_holds_up_no_other_and_is_taken_when_it_comes() {
-    let folder = tempfile::tempdir().unwrap();
-    let records = open(&folder, Kept::All);
-    for height in 0..16 {
-        record(&records, height, (height % 4 == 3).then(|| seats(height / 4 + 1)));
-    }
-    let missing = Height(7);
-    let find = |height: Height| async move {
-        (height != missing).then(|| vec![u8::try_from(height.0).unwrap()])
-    };
-    crate::feed::certify(&records, find).await.unwrap();
-    let known = records.steps(Epoch(2), Epoch(4)).unwrap().unwrap();
-    assert_eq!(known[0].finalized.certificate, [11]);
-    assert_eq!(records.steps(Epoch(0), Epoch(4)).unwrap(), None);
-    assert_eq!(records.uncertified_steps().unwrap(), [(Epoch(1), missing)]);
-
-    crate::feed::certify(&records, |_| async { Some(vec![7]) }).await.unwrap();
-    assert_eq!(records.steps(Epoch(0), Epoch(4)).unwrap().unwrap().len(), 4);
 }

@@ -152,3 +152,59 @@ impl<E: Clock + Metrics + Spawner + Storage> Steps<E> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::page_cache;
+    use commonware_runtime::{Runner as _, Supervisor as _, deterministic};
+    use opengpu_types::{
+        BeaconSignature, ChainId, ConsensusKey, Digest, Height, List, Millis, RuleVersion, Seed,
+        StateCommitment, View,
+    };
+
+    fn step(epoch: u64) -> Step {
+        let digest = Digest([1; 32]);
+        let header = Header {
+            chain: ChainId(1),
+            rules: RuleVersion(1),
+            upgrade: None,
+            height: Height(epoch * 4 + 3),
+            epoch: Epoch(epoch),
+            view: View(4),
+            parent_view: View(3),
+            leader: ConsensusKey([1; 32]),
+            parent: digest,
+            time: Millis(1),
+            beacon: BeaconSignature([1; 48]),
+            state: StateCommitment { root: digest, log_root: digest, log_start: 0, log_end: 1 },
+            transactions: digest,
+            receipts: digest,
+            next_seats: digest,
+        };
+        let seats = SeatSet { epoch: Epoch(epoch + 1), seed: Seed([2; 32]), seats: List::empty() };
+        Step { header, certificate: vec![7; 9], seats }
+    }
+
+    #[test]
+    fn steps_are_kept_in_order_without_gaps_and_survive_a_restart() {
+        deterministic::Runner::default().start(|context| async move {
+            let open =
+                |name: &'static str| Steps::open(context.child(name), "test", page_cache(1 << 18));
+            let steps = open("first").await.unwrap();
+            assert!(!steps.append(&step(1)).await.unwrap(), "the first one is missing");
+            for epoch in 0..3 {
+                assert!(steps.append(&step(epoch)).await.unwrap());
+            }
+            assert!(!steps.append(&step(1)).await.unwrap(), "it is there already");
+            drop(steps);
+
+            let steps = open("second").await.unwrap();
+            assert_eq!(steps.next().await.unwrap(), Epoch(3));
+            assert_eq!(steps.range(Epoch(1), Epoch(9)).await.unwrap(), [step(1), step(2)]);
+            assert_eq!(steps.range(Epoch(3), Epoch(9)).await.unwrap(), []);
+            assert_eq!(steps.get(Epoch(2)).await.unwrap(), Some(step(2)));
+            assert_eq!(steps.get(Epoch(3)).await.unwrap(), None);
+        });
+    }
+}

@@ -21,7 +21,7 @@ pub struct Standing {
     pub epoch: Epoch,
     /// Its view.
     pub view: View,
-    /// Above this view, no vote of the asker has arrived.
+    /// The highest view in which a vote of the asker arrived, alone or in a certificate.
     pub heard: View,
 }
 
@@ -65,7 +65,8 @@ struct Latest {
     seen: View,
     /// The newest view that ended.
     ended: View,
-    /// By seat, the highest view of a vote that arrived in this life.
+    /// By seat, the highest view of a vote that arrived. Of earlier lives only votes in certificates
+    /// are known: those the engine reports again when it starts.
     heard: BTreeMap<usize, View>,
     finalization: Option<Finalization>,
 }
@@ -108,17 +109,15 @@ impl Turn {
     }
 
     /// The view after the last one that ended, or whatever was seen before a restart; and what is
-    /// known about the votes of `asker`. What arrived before a restart is forgotten, so up to there
-    /// everything counts as heard.
+    /// known about the votes of `asker`.
     pub fn standing(&self, asker: &ConsensusKey) -> Option<Standing> {
         let latest = self.0.lock();
         let Latest { seats, seen, ended, heard, .. } = latest.as_ref()?;
         let seat = seats.seats.iter().position(|seat| seat.consensus == *asker);
-        let heard = seat.and_then(|seat| heard.get(&seat)).copied().unwrap_or(View(0));
         Some(Standing {
             epoch: seats.epoch,
             view: View(ended.0.saturating_add(1)).max(*seen),
-            heard: heard.max(*seen),
+            heard: seat.and_then(|seat| heard.get(&seat)).copied().unwrap_or(View(0)),
         })
     }
 
@@ -155,13 +154,22 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use opengpu_types::{List, Seed};
+    use opengpu_types::{Address, BeaconPublicKey, List, NetworkAddress, Permille, Seat, Seed};
 
     const ME: ConsensusKey = ConsensusKey([1; 32]);
 
+    /// Seats that only the place in the order tells apart; the second one is ours.
     fn seats(epoch: u64) -> Arc<SeatSet> {
         let (epoch, seed) = (Epoch(epoch), Seed([0; 32]));
-        Arc::new(SeatSet { epoch, seed, seats: List::empty() })
+        let seats = [ConsensusKey([0; 32]), ME].map(|consensus| Seat {
+            consensus,
+            validator: Address::ZERO,
+            beacon: BeaconPublicKey([0; 96]),
+            host: NetworkAddress(([127, 0, 0, 1], 1).into()),
+            commission: Permille::new(0).unwrap(),
+            weight: 1,
+        });
+        Arc::new(SeatSet { epoch, seed, seats: List::new(seats.to_vec()).unwrap() })
     }
 
     fn standing(turn: &Turn) -> Option<(u64, u64)> {
@@ -185,8 +193,20 @@ mod tests {
         let turn = Turn::default();
         turn.opened(seats(4), View(12));
         assert_eq!(standing(&turn), Some((4, 12)));
-        assert_eq!(turn.standing(&ME).map(|it| it.heard), Some(View(12)));
         turn.ended(Epoch(4), View(12));
         assert_eq!(standing(&turn), Some((4, 13)));
+    }
+
+    #[test]
+    fn the_newest_vote_of_the_asker_is_known_and_nobody_elses() {
+        let turn = Turn::default();
+        turn.opened(seats(4), View(12));
+        let heard = |turn: &Turn| turn.standing(&ME).map(|it| it.heard.0);
+        assert_eq!(heard(&turn), Some(0));
+        turn.voted(Epoch(4), 0, View(30));
+        turn.voted(Epoch(4), 1, View(20));
+        turn.voted(Epoch(4), 1, View(19));
+        turn.voted(Epoch(3), 1, View(40));
+        assert_eq!(heard(&turn), Some(20));
     }
 }

@@ -49,6 +49,7 @@ fn network(seed: u64) -> DevNetwork {
     let mut network = DevNetwork::generate(&mut StdRng::seed_from_u64(seed), &plan).unwrap();
     // Short, so that a bundle crosses epochs.
     network.genesis.parameters.epoch_blocks = 4;
+    network.genesis.parameters.seats = 1;
     network
 }
 

@@ -1,17 +1,23 @@
 //! Processes that a bench starts, and what the system says they used.
 //!
 //! A peer may be a script that starts the real program, so a process counts with everything below
-//! it, runs in a group of its own, and is ended with its group.
+//! it, runs in a group of its own, and is ended with its group. A bench that is interrupted ends
+//! them all ([`end_with_us`]).
 
 use crate::error::BenchError;
 use rustix::process::{Pid, Signal, kill_process_group};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::Signals,
+};
 use std::{
     collections::BTreeSet,
     fs::{self, File},
     iter::Sum,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Stdio, exit},
+    sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -22,6 +28,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Ticks of processor time in a second, as the system shows them on every Linux.
 const TICKS: u64 = 100;
 const PAGE: u64 = 4_096;
+/// Exit code after a signal.
+const INTERRUPTED: i32 = 130;
 
 /// What a process and everything below it used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +54,28 @@ impl Sum for Usage {
             resident: sum.resident.saturating_add(one.resident),
         })
     }
+}
+
+/// Groups of the processes that run now.
+static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+fn running() -> MutexGuard<'static, BTreeSet<i32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends every process, then this one, when this one is asked to end.
+pub(crate) fn end_with_us() -> Result<(), BenchError> {
+    let watching = BenchError::system("watching for signals");
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(watching)?;
+    thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            for group in running().iter().filter_map(|group| Pid::from_raw(*group)) {
+                let _ = kill_process_group(group, Signal::TERM);
+            }
+            exit(INTERRUPTED);
+        }
+    });
+    Ok(())
 }
 
 /// A running process; dropping it ends it.
@@ -74,6 +104,7 @@ impl Process {
             .process_group(0)
             .spawn()
             .map_err(starting())?;
+        running().insert(Pid::from_child(&child).as_raw_nonzero().get());
         Ok(Self { child, who, log: log.to_owned() })
     }
 
@@ -106,6 +137,7 @@ impl Drop for Process {
             let _ = kill_process_group(group, Signal::KILL);
         }
         let _ = self.child.wait();
+        running().remove(&group.as_raw_nonzero().get());
     }
 }
 

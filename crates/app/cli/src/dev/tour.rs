@@ -115,7 +115,7 @@ impl Tour<'_> {
         let funds = Amount::whole(11_000);
         transfer(self.network, &self.rpc, devnet::FAUCET, operator.address(), funds)?;
         let registration = Operation::RegisterValidator {
-            keys: keys.registration(self.network.genesis.chain),
+            keys: keys.registration(self.network.genesis.chain, &operator.address()),
             host: NetworkAddress(node.settings.listen),
             commission: Permille::new(50).context("5% is a part")?,
             stake,

@@ -90,6 +90,11 @@ impl Folder {
         Ok(keys.write(&self.0.join(KEY_FILE))?)
     }
 
+    /// What the node itself writes.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.0.join("state")
+    }
+
     pub(crate) fn keys(&self) -> Result<NodeKeys> {
         Ok(NodeKeys::read(&self.0.join(KEY_FILE))?)
     }

@@ -2,6 +2,7 @@
 
 mod folder;
 mod run;
+mod state;
 
 pub(crate) use folder::{Folder, KEY_FILE, Settings, read_genesis};
 
@@ -37,6 +38,16 @@ pub(crate) enum Command {
         #[arg(long, value_name = "FOLDER")]
         data: PathBuf,
     },
+    /// Check the whole state of a stopped node: entries, invariants, root.
+    VerifyState {
+        /// Folder of the node, which must not run.
+        #[arg(long, value_name = "FOLDER")]
+        data: PathBuf,
+    },
+    /// Write the state of a stopped node to a file that proves itself.
+    Export(state::Copy),
+    /// Begin a node with a state that was exported, instead of fetching it.
+    Import(state::Copy),
 }
 
 #[derive(Debug, Args)]
@@ -74,6 +85,9 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
             let folder = Folder::new(data);
             show(context, &folder.keys()?, &folder.genesis()?, &folder.settings()?)
         }
+        Command::VerifyState { data } => state::verify(context, data),
+        Command::Export(copy) => state::export(context, &copy),
+        Command::Import(copy) => state::import(context, &copy),
     }
 }
 
@@ -100,16 +114,14 @@ fn init(context: &Context, arguments: &Init) -> Result<()> {
 }
 
 fn show(context: &Context, keys: &NodeKeys, genesis: &Genesis, settings: &Settings) -> Result<()> {
-    let registration = keys.registration(genesis.chain);
-    let consensus = hex_text(&registration.consensus.0);
-    let beacon = hex_text(&registration.beacon.0);
+    let consensus = hex_text(&keys.consensus_key().0);
+    let beacon = hex_text(&keys.beacon_key().0);
     let digest = hex_text(genesis.digest().as_ref());
     let json = json!({
         "chain": genesis.chain.0,
         "genesis": digest,
         "consensus": consensus,
         "beacon": beacon,
-        "possession": hex_text(&registration.possession.0),
         "listen": settings.listen.to_string(),
         "rpc": settings.rpc.to_string(),
     });

@@ -24,8 +24,7 @@ pub(crate) fn run(context: &Context, data: PathBuf, operator: Option<&str>) -> R
         keys.operator = Some(Arc::new(context.unlock(name)?));
     }
     log();
-    let state = folder.path().join("state");
-    let mut config = NodeConfig::new(state, genesis, keys, settings.listen, settings.rpc);
+    let mut config = NodeConfig::new(folder.state(), genesis, keys, settings.listen, settings.rpc);
     config.rpc_public = settings.rpc_public;
     config.metrics_public = settings.metrics_public;
     config.guests = settings.followers.iter().map(guest).collect::<Result<_>>()?;

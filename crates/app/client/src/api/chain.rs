@@ -190,6 +190,8 @@ struct SeatForm {
     beacon: BeaconPublicKey,
     weight: u64,
     #[serde(with = "form")]
+    commission: Permille,
+    #[serde(with = "form")]
     host: NetworkAddress,
 }
 
@@ -397,6 +399,7 @@ mod tests {
             validator: Address::ZERO,
             beacon: BeaconPublicKey([3; 96]),
             weight: 100,
+            commission: Permille::new(50).unwrap(),
             host: "127.0.0.1:26700".parse().unwrap(),
         }
     }
@@ -445,8 +448,9 @@ mod tests {
         let validator = Validator {
             keys: ValidatorKeys {
                 consensus: ConsensusKey([2; 32]),
+                consensus_possession: [5; 64],
                 beacon: BeaconPublicKey([3; 96]),
-                possession: BeaconSignature([4; 48]),
+                beacon_possession: BeaconSignature([4; 48]),
             },
             host: "127.0.0.1:26700".parse().unwrap(),
             commission: Permille::new(50).unwrap(),

@@ -198,6 +198,16 @@ as_hex!(
     TransactionId(Digest),
 );
 
+impl<const N: usize> Form for [u8; N] {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&hex_text(self))
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        fixed_from_text(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
 /// Types whose form is a JSON object, described by a remote derive.
 macro_rules! as_object {
     ($($name:ident: $form:ident),* $(,)?) => { $(

@@ -181,6 +181,8 @@ const fn failure_code(failure: Failure) -> &'static str {
         Failure::AlreadyPunished => "already-punished",
         Failure::NoSuchDuty => "no-such-duty",
         Failure::Overflow => "overflow",
+        Failure::UnknownUnbonding => "unknown-unbonding",
+        Failure::StillUnbonding => "still-unbonding",
     }
 }
 

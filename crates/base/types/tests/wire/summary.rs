@@ -4,7 +4,7 @@ use crate::values::{Stream, Value as _};
 use opengpu_types::{
     Address, Amount, BeaconPublicKey, BeaconSignature, Boxed, ChainId, ConsensusKey, Digest, Epoch,
     Evidence, Height, List, Millis, Nonce, Operation, Permille, Purpose, Text, Transaction,
-    ValidatorKeys, View, Vote, VoteKind,
+    UnbondingId, ValidatorKeys, View, Vote, VoteKind,
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -15,8 +15,9 @@ const B: Address = Address::new([0xbb; 20]);
 fn keys() -> ValidatorKeys {
     ValidatorKeys {
         consensus: ConsensusKey([0xcc; 32]),
+        consensus_possession: [4; 64],
         beacon: BeaconPublicKey([1; 96]),
-        possession: BeaconSignature([2; 48]),
+        beacon_possession: BeaconSignature([2; 48]),
     }
 }
 
@@ -96,6 +97,7 @@ fn golden() -> Vec<(Operation, &'static str)> {
              cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc in epoch 4, view 9",
         ),
         (Operation::ConfirmSeat { epoch: Epoch(4) }, "Confirm the seat of epoch 4"),
+        (Operation::Withdraw { id: UnbondingId(5) }, "Withdraw unbonded stake number 5"),
     ]
 }
 
@@ -182,9 +184,10 @@ fn another_chain_changes_the_text_and_the_body() {
 /// The operation without what the text leaves to the body: it moves no money.
 fn shown(operation: &Operation) -> Operation {
     let shown = |keys: &ValidatorKeys| ValidatorKeys {
+        consensus: keys.consensus,
+        consensus_possession: [0; 64],
         beacon: BeaconPublicKey([0; 96]),
-        possession: BeaconSignature([0; 48]),
-        ..keys.clone()
+        beacon_possession: BeaconSignature([0; 48]),
     };
     let mut operation = operation.clone();
     match &mut operation {

@@ -9,13 +9,13 @@ use opengpu_crypto::{BeaconPublicKey, BeaconSignature, Digest, PublicKey, Seed, 
 use opengpu_types::{
     Account, Address, Allocation, Amount, Authorization, BeaconRecord, Block, Boxed, Candidates,
     ChainId, ChainState, CloseReason, ConsensusKey, Delegation, Duty, DutyKind, Emission, Entry,
-    Epoch, Event, Evidence, Failure, Genesis, GenesisValidator, Header, Height, Jail, Key, List,
-    Millis, NetworkAddress, Nonce, Offences, Operation, Outcome, Parameters, Permille, Purpose,
-    Queue, Rate, RateBase, RateUnit, Receipt, Record, RewardIndex, RuleVersion, Seat, SeatSet,
-    Shares, SignedTransaction, SlashReason, SpendingLimit, StateCommitment, Supply, Text,
-    Transaction, TransactionId, Treasury, TreasuryStream, Turn, Turns, Unbonding, UnbondingId,
-    UnbondingPool, Upgrade, Validator, ValidatorKeys, ValidatorStatus, Vesting, VestingTerms, View,
-    Vote, VoteKind, Weight,
+    Epoch, Event, Evidence, Failure, Genesis, GenesisValidator, Header, Height, Jail, Key,
+    KeyHolder, List, Millis, NetworkAddress, Nonce, Offence, Offences, Operation, Outcome,
+    Parameters, Permille, Purpose, Rate, RateBase, RateUnit, Receipt, Record, RewardIndex,
+    RuleVersion, Seat, SeatSet, Shares, SignedTransaction, SlashReason, SpendingLimit,
+    StateCommitment, Supply, Text, Transaction, TransactionId, Treasury, TreasuryStream, Turn,
+    Turns, Unbonding, UnbondingId, UnbondingPool, Upgrade, Validator, ValidatorKeys,
+    ValidatorStatus, Vesting, VestingTerms, View, Vote, VoteKind, Weight,
 };
 use std::{
     fmt::Debug,
@@ -91,8 +91,8 @@ kinds! {
     Genesis, ValidatorKeys, Purpose, Operation, TransactionId, Transaction, Authorization,
     SignedTransaction, VoteKind, Vote, Evidence, Upgrade, StateCommitment, Header, Block,
     Failure, Outcome, SlashReason, CloseReason, Event, Receipt, Account, SpendingLimit, Vesting,
-    Jail, ValidatorStatus, Validator, Delegation, UnbondingPool, Unbonding, Queue, Candidates,
-    Turn, Turns, Offences, DutyKind, Duty, Supply, Treasury, ChainState, BeaconRecord, Record, Key,
+    Jail, ValidatorStatus, Validator, Delegation, UnbondingPool, Unbonding, KeyHolder, Candidates,
+    Turn, Turns, Offence, Offences, DutyKind, Duty, Supply, Treasury, ChainState, BeaconRecord, Record, Key,
     Entry,
 }
 
@@ -106,6 +106,12 @@ macro_rules! integers {
     )* };
 }
 integers!(u8, u16, u32, u64, u128);
+
+impl Value for bool {
+    fn value(stream: &mut Stream<'_>) -> Self {
+        stream.byte() % 2 == 1
+    }
+}
 
 impl<const N: usize> Value for [u8; N] {
     fn value(stream: &mut Stream<'_>) -> Self {
@@ -210,7 +216,7 @@ macro_rules! structs {
 
 structs! {
     Rate { amount, unit, base }
-    Seat { consensus, validator, beacon, weight, host }
+    Seat { consensus, validator, beacon, weight, commission, host }
     SeatSet { epoch, seed, seats }
     Emission { first_year, kept }
     Parameters {
@@ -223,7 +229,7 @@ structs! {
     TreasuryStream { account, amount, start, end }
     GenesisValidator { operator, keys, host, commission, stake }
     Genesis { chain, name, time, rules, parameters, allocations, treasury, validators }
-    ValidatorKeys { consensus, beacon, possession }
+    ValidatorKeys { consensus, consensus_possession, beacon, beacon_possession }
     Transaction { sender, nonce, valid_until, max_fee, tip, sponsor, operations, memo }
     Authorization { key, signature }
     SignedTransaction { transaction, signer, sponsor }
@@ -248,11 +254,12 @@ structs! {
     Delegation { shares, index, reserve }
     UnbondingPool { stake, shares }
     Unbonding { delegator, validator, epoch, shares, matures, then_to, reserve }
-    Queue { head, tail }
+    KeyHolder { operator, seated, released }
     Candidates { validators }
     Turn { led, missed }
     Turns { turns }
-    Offences { validators }
+    Offence { validator, reason }
+    Offences { offences }
     Duty { opened }
     Supply {
         minted, burned, balances, reserves, vesting, stake, unbonding, rewards, epoch_pool,
@@ -300,6 +307,7 @@ enums! {
         RotateKeys { keys }, Unjail, Retire, Delegate { validator, amount },
         Undelegate { validator, amount }, Redelegate { from, to, amount },
         ClaimRewards { validator }, ReportEvidence { evidence }, ConfirmSeat { epoch },
+        Withdraw { id },
     }
     VoteKind { Notarize { parent, block }, Nullify, Finalize { parent, block } }
     Failure {
@@ -307,7 +315,7 @@ enums! {
         TimePassed, OutsidePurpose, LimitExceeded, NothingVested, UnknownValidator,
         ValidatorExists, KeyInUse, InvalidKeys, BelowMinimumStake, TooManyValidators, NotJailed,
         StillJailed, Retired, InsufficientStake, NothingToClaim, InvalidEvidence, EvidenceExpired,
-        AlreadyPunished, NoSuchDuty, Overflow,
+        AlreadyPunished, NoSuchDuty, Overflow, UnknownUnbonding, StillUnbonding,
     }
     Outcome { Applied, Failed { operation, failure } }
     SlashReason { ConflictingVotes, MissedTurns }
@@ -319,10 +327,10 @@ enums! {
         LimitClosed { account, spender, reason }, Vested { account, amount },
         VestingClosed { account, reason }, ValidatorOpened { validator, consensus },
         ValidatorEdited { validator, commission }, KeysRotated { validator, consensus },
-        ValidatorClosed { validator, reason }, Jailed { validator, until },
+        ValidatorClosed { validator, reason }, Jailed { validator, until, reason },
         Unjailed { validator }, ValidatorRetired { validator },
         Delegated { delegator, validator, amount },
-        UnbondingOpened { id, delegator, validator, amount },
+        UnbondingOpened { id, delegator, validator, amount, matures },
         UnbondingClosed { id, delegator, amount, reason },
         DelegationClosed { delegator, validator, reason },
         RewardsClaimed { account, validator, amount },
@@ -333,15 +341,15 @@ enums! {
     ValidatorStatus { Active, Jailed(jail), Retired }
     DutyKind { ConfirmSeat { epoch } }
     Key {
-        Chain, Supply, Parameters, Treasury, Candidates, Turns, UnbondingQueue, Account(address),
+        Chain, Supply, Parameters, Treasury, Candidates, Turns, NextUnbonding, Account(address),
         SpendingLimit { account, spender }, Vesting(address), Validator(address),
         ConsensusKey(key), Delegation { delegator, validator }, UnbondingPool { validator, epoch },
         Unbonding(id), Seats(epoch), Offences(epoch), Duty { account, duty }, Beacon(slot),
     }
     Entry {
         Chain(value), Supply(value), Parameters(value), Treasury(value), Candidates(value),
-        Turns(value), Queue(value), Account(value), SpendingLimit(value), Vesting(value),
-        Validator(value), Operator(value), Delegation(value), UnbondingPool(value),
+        Turns(value), NextUnbonding(value), Account(value), SpendingLimit(value), Vesting(value),
+        Validator(value), KeyHolder(value), Delegation(value), UnbondingPool(value),
         Unbonding(value), Seats(value), Offences(value), Duty(value), Beacon(value),
     }
 }

@@ -7,8 +7,9 @@
 use super::{fits, held};
 use crate::state::Memory;
 use opengpu_types::{
-    Address, Amount, ChainState, Delegation, Entry, Epoch, Key, Parameters, Shares, Supply,
-    Treasury, Unbonding, UnbondingPool, Validator,
+    Address, Amount, ChainState, ConsensusKey, Delegation, Entry, Epoch, Key, KeyHolder,
+    Parameters, SeatSet, Shares, Supply, Treasury, Unbonding, UnbondingId, UnbondingPool,
+    Validator,
 };
 use std::cmp::Ordering;
 
@@ -25,6 +26,12 @@ pub struct Census<'a> {
     pub(super) unsound: Option<&'a Key>,
     /// Keys of entries that end with an epoch.
     pub(super) dated: Vec<&'a Key>,
+    /// In the order of consensus keys.
+    pub(super) holders: Vec<(ConsensusKey, &'a KeyHolder)>,
+    /// In the order of epochs.
+    pub(super) seats: Vec<&'a SeatSet>,
+    /// Number of the next unbonding entry.
+    next_unbonding: UnbondingId,
     /// In the order of addresses.
     pub(super) accounts: Vec<Owner>,
     /// In the order of addresses.
@@ -88,8 +95,15 @@ impl<'a> Census<'a> {
             (Key::Chain, Entry::Chain(chain)) => self.chain = Some(chain),
             (Key::Parameters, Entry::Parameters(parameters)) => self.parameters = Some(parameters),
             (Key::Supply, Entry::Supply(supply)) => self.supply = Some(supply),
-            (Key::Seats(_) | Key::Offences(_) | Key::Duty { .. }, _) => self.dated.push(key),
-            (_, Entry::Queue(queue)) => self.hold(key, entry, queue.head <= queue.tail),
+            (Key::Seats(_), Entry::Seats(seats)) => {
+                self.dated.push(key);
+                self.seats.push(seats);
+            }
+            (Key::Offences(_) | Key::Duty { .. }, _) => self.dated.push(key),
+            (Key::NextUnbonding, Entry::NextUnbonding(next)) => self.next_unbonding = *next,
+            (Key::ConsensusKey(consensus), Entry::KeyHolder(holder)) => {
+                self.holders.push((*consensus, holder));
+            }
             (Key::Account(address), Entry::Account(account)) => {
                 let (address, stated) = (*address, account.entries);
                 self.accounts.push(Owner { address, stated, found: 0 });
@@ -123,10 +137,10 @@ impl<'a> Census<'a> {
                 self.pools.push(Leaving { validator, epoch, pool, owned });
                 self.hold(key, entry, true);
             }
-            (_, Entry::Unbonding(unbonding)) => {
+            (Key::Unbonding(id), Entry::Unbonding(unbonding)) => {
                 self.own(key, unbonding.delegator);
                 self.leaving(key, unbonding);
-                self.hold(key, entry, true);
+                self.hold(key, entry, *id < self.next_unbonding);
             }
             _ => {}
         }
@@ -176,6 +190,12 @@ impl<'a> Census<'a> {
             }
             None => self.orphan = Some(key),
         }
+    }
+
+    /// Whose a consensus key is.
+    pub(super) fn holder(&self, key: &ConsensusKey) -> Option<&'a KeyHolder> {
+        let place = self.holders.binary_search_by(|(held, _)| held.cmp(key)).ok()?;
+        self.holders.get(place).map(|(_, holder)| *holder)
     }
 
     /// The validator of an address.

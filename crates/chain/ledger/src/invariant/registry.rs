@@ -9,7 +9,8 @@ use crate::{
     execution::Executed,
     state::{Memory, State as _},
 };
-use opengpu_types::{CloseReason, Entry, Event, Key, Receipt, UnbondingId};
+use opengpu_types::{CloseReason, Epoch, Event, Key, KeyHolder, Receipt, ValidatorStatus};
+use std::collections::BTreeSet;
 
 /// An invariant that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +48,7 @@ pub const fn registry() -> &'static [Invariant] {
         Invariant::State { name: "I2-range", check: amounts_are_in_range },
         Invariant::State { name: "I3-totals", check: totals_are_sums },
         Invariant::State { name: "I4-owners", check: owners_count_their_entries },
+        Invariant::State { name: "I4-keys", check: keys_have_one_holder },
         Invariant::Block { name: "I5-once", check: unbonding_ends_once },
         Invariant::State { name: "I6-deadlines", check: nothing_outlives_its_deadline },
         Invariant::Block { name: "I11-slashes", check: slashes_are_split_exactly },
@@ -126,36 +128,69 @@ fn events(block: &Executed) -> impl Iterator<Item = &Event> {
 }
 
 fn unbonding_ends_once(before: &Memory, block: &Executed) -> Result<(), String> {
-    let queue = match before.get(&Key::UnbondingQueue) {
-        Ok(Some(Entry::Queue(queue))) => *queue,
-        _ => Default::default(),
-    };
-    let mut next = queue.head;
+    let mut ended = BTreeSet::new();
     for event in events(block) {
-        if let Event::UnbondingClosed { id, .. } = event {
-            if *id != UnbondingId(next) {
-                return Err(format!("unbonding {id} ended, {next} was due"));
-            }
-            next = next.saturating_add(1);
+        let Event::UnbondingClosed { id, .. } = event else { continue };
+        let key = Key::Unbonding(*id);
+        let was_open = matches!(before.get(&key), Ok(Some(_)));
+        let is_gone = matches!(block.changes.get(&key), Some(None));
+        if !was_open || !is_gone || !ended.insert(*id) {
+            return Err(format!("unbonding {id} ended, but was not open or ended before"));
         }
     }
     Ok(())
 }
 
-fn nothing_outlives_its_deadline(census: &Census<'_>) -> Result<(), String> {
+/// The running epoch and the oldest one whose seats are remembered.
+fn remembered(census: &Census<'_>) -> Result<(Epoch, Epoch), String> {
     let (Some(chain), Some(parameters)) = (census.chain, census.parameters) else {
         return Err("there is no chain".into());
     };
     let now = crate::epoch::epoch_of(chain.height, parameters);
-    let oldest = now.0.saturating_sub(parameters.evidence_epochs);
+    Ok((now, Epoch(now.0.saturating_sub(parameters.evidence_epochs))))
+}
+
+fn nothing_outlives_its_deadline(census: &Census<'_>) -> Result<(), String> {
+    let (now, oldest) = remembered(census)?;
     for key in &census.dated {
         let fits = match key {
-            Key::Seats(epoch) | Key::Offences(epoch) => epoch.0 >= oldest && *epoch <= now.plus(2),
+            Key::Seats(epoch) | Key::Offences(epoch) => *epoch >= oldest && *epoch <= now.plus(2),
             Key::Duty { duty: opengpu_types::DutyKind::ConfirmSeat { epoch }, .. } => *epoch > now,
             _ => true,
         };
         if !fits {
             return Err(format!("{key:?} is there in epoch {now}"));
+        }
+    }
+    for (key, holder) in &census.holders {
+        if holder.released && holder.seated.is_none_or(|epoch| epoch < oldest) {
+            return Err(format!("{key} is reserved without a reason in epoch {now}"));
+        }
+    }
+    Ok(())
+}
+
+/// Every key that a validator uses, or that a remembered seat votes by, is that validator's alone.
+fn keys_have_one_holder(census: &Census<'_>) -> Result<(), String> {
+    for Bonded { address, validator, .. } in &census.validators {
+        let key = &validator.keys.consensus;
+        let holds = |holder: &KeyHolder| holder.operator == *address && !holder.released;
+        if validator.status != ValidatorStatus::Retired && !census.holder(key).is_some_and(holds) {
+            return Err(format!("{address} votes by {key}, which is not its own"));
+        }
+    }
+    for set in &census.seats {
+        for seat in &set.seats {
+            let holder = census.holder(&seat.consensus);
+            let holds = |holder: &KeyHolder| {
+                holder.operator == seat.validator && holder.seated >= Some(set.epoch)
+            };
+            if !holder.is_some_and(holds) {
+                return Err(format!(
+                    "{} has a seat of {} by another key",
+                    seat.validator, set.epoch
+                ));
+            }
         }
     }
     Ok(())
@@ -172,14 +207,17 @@ fn slashes_are_split_exactly(_: &Memory, block: &Executed) -> Result<(), String>
     Ok(())
 }
 
-/// Every unbonding entry is a part of a pool that its validator knows, so a slash reaches it.
+/// Every unbonding entry is a part of a pool, and its validator knows the pool while an offence
+/// that reaches it can be reported.
 fn unbonding_stays_slashable(census: &Census<'_>) -> Result<(), String> {
+    let (_, oldest) = remembered(census)?;
     for Leaving { validator, epoch, pool, owned } in &census.pools {
         if pool.shares != *owned {
             return Err(format!("{} shares left {validator} in {epoch}, not {owned}", pool.shares));
         }
         let owner = census.validator(validator);
-        if !owner.is_some_and(|owner| owner.unbonding_epochs.contains(epoch)) {
+        let reachable = epoch.plus(1) >= oldest;
+        if reachable && !owner.is_some_and(|owner| owner.unbonding_epochs.contains(epoch)) {
             return Err(format!("{validator} does not know its unbonding of epoch {epoch}"));
         }
     }

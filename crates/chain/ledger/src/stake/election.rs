@@ -8,28 +8,28 @@
 //! holders that were jailed for missed turns and still have their stake fill up to that number: so
 //! many absent at once is more likely a broken network than a broken majority, and a set of three
 //! can be stopped by any one of them. Who voted twice, retired or withdrew does not come back.
+//!
+//! The seed of a seat set is drawn by the block after the election, so whoever had a say in who is
+//! seated, with which key, did not know it: keys cannot be chosen to fit a schedule.
 
-use super::delegation;
+use super::{consensus_key, delegation};
 use crate::{
     error::{Corruption, Halt},
     execution::BlockContext,
     state::{Overlay, State},
     table::tables::{CandidateLists, Params, Seats, Validators},
 };
-use opengpu_crypto::seed;
+use opengpu_crypto::{Digest, Seed, seed};
 use opengpu_types::{
-    Address, Amount, Epoch, Jail, List, Seat, SeatSet, SlashReason, Validator, ValidatorStatus,
+    Address, Amount, Epoch, Height, Jail, List, Seat, SeatSet, SlashReason, Validator,
+    ValidatorStatus,
 };
 
 /// The fewest seats of which one may fail.
 const SURVIVES_A_FAULT: usize = 4;
 
 /// Elects the seats of `epoch` and records them.
-pub(crate) fn hold<S: State>(
-    state: &mut Overlay<S>,
-    context: &BlockContext,
-    epoch: Epoch,
-) -> Result<SeatSet, Halt> {
+pub(crate) fn hold<S: State>(state: &mut Overlay<S>, epoch: Epoch) -> Result<SeatSet, Halt> {
     let previous = state.must::<Seats>(Epoch(epoch.0.saturating_sub(1)))?;
     let mut seats = elect(state)?;
     fill_up(state, &mut seats, &previous)?;
@@ -39,11 +39,27 @@ pub(crate) fn hold<S: State>(
     }
     let set = SeatSet {
         epoch,
-        seed: seed(&context.beacon),
+        seed: Seed([0; 32]),
         seats: List::new(seats).map_err(|_| Corruption::OutOfRange("the number of seats"))?,
     };
+    consensus_key::seat(state, &set)?;
     state.set::<Seats>(epoch, set.clone());
     Ok(set)
+}
+
+/// Draws the seed of seats that the block before elected, and gives the digest that headers of this
+/// epoch announce. The seats of the genesis document have their seed from it.
+pub(crate) fn announce<S: State>(
+    state: &mut Overlay<S>,
+    context: &BlockContext,
+    epoch: Epoch,
+) -> Result<Digest, Halt> {
+    let mut set = state.must::<Seats>(epoch)?;
+    if context.height > Height(1) {
+        set.seed = seed(&context.beacon);
+        state.set::<Seats>(epoch, set.clone());
+    }
+    Ok(set.digest())
 }
 
 /// Adds previous holders until the set is large enough to survive a fault.
@@ -79,6 +95,7 @@ fn seat(address: Address, validator: &Validator, weight: u64) -> Seat {
         validator: address,
         beacon: validator.keys.beacon,
         weight,
+        commission: validator.commission,
         host: validator.host,
     }
 }

@@ -7,12 +7,14 @@
 //! is paid the difference since its last visit.
 //!
 //! ```text
-//!   balance ──delegate──► Validator pool ──undelegate──► UnbondingPool(validator, epoch) ──► balance
-//!                            │  ▲                              │  (slashable until mature)
-//!                            │  └──────── redelegate ──────────┘
-//!                            └─ slash: burned + reporter ──────┘
+//!   balance ──delegate──► Validator pool ──undelegate──► UnbondingPool(validator, epoch)
+//!      ▲                     │  ▲                              │  │
+//!      └───── withdraw ──────┼──┼──────────────────────────────┘  │
+//!                            │  └──── withdraw, if redelegated ───┤
+//!                            └──── slash: burned + reporter ──────┘
 //! ```
 
+pub(crate) mod consensus_key;
 pub(crate) mod delegation;
 pub(crate) mod election;
 mod pool;

@@ -10,7 +10,7 @@ use crate::{
     table::tables::{Delegations, Params, Seats, Supplies, TurnLists, Validators},
 };
 use opengpu_types::{
-    Address, Amount, Event, Failure, RewardIndex, SeatSet, Turn, Validator, mul_div,
+    Address, Amount, Event, Failure, RewardIndex, Seat, SeatSet, Turn, Validator, mul_div,
 };
 
 /// Fixed point of [`RewardIndex`].
@@ -39,7 +39,7 @@ pub(crate) fn share<S: State>(state: &mut Overlay<S>, seats: &SeatSet) -> Result
         if part.is_zero() || state.view::<Validators>(seat.validator)?.is_none() {
             continue;
         }
-        reward(state, seat.validator, part)?;
+        reward(state, seat, part)?;
         Flows::add(&mut shared, part)?;
     }
     Flows::add(&mut state.flows.shared, shared)?;
@@ -55,10 +55,10 @@ fn open_pool<S: State>(state: &Overlay<S>) -> Result<Amount, Halt> {
         .ok_or_else(|| Corruption::OutOfRange("the epoch's pool").into())
 }
 
-/// Gives a validator its part: commission to the operator, the rest per share.
-fn reward<S: State>(state: &mut Overlay<S>, address: Address, amount: Amount) -> Result<(), Halt> {
-    let mut validator = state.must::<Validators>(address)?;
-    let mut commission = validator.commission.of(amount);
+/// Gives a seat's validator its part: the seat's commission to the operator, the rest per share.
+fn reward<S: State>(state: &mut Overlay<S>, seat: &Seat, amount: Amount) -> Result<(), Halt> {
+    let mut validator = state.must::<Validators>(seat.validator)?;
+    let mut commission = seat.commission.of(amount);
     let rest = amount.minus(commission).ok_or(Corruption::OutOfRange("a reward"))?;
     let step = mul_div(rest.0, INDEX_ONE, validator.shares.0);
     match step.and_then(|step| validator.index.0.checked_add(step)) {
@@ -69,7 +69,7 @@ fn reward<S: State>(state: &mut Overlay<S>, address: Address, amount: Amount) ->
     }
     Flows::add(&mut validator.rewards, amount)?;
     Flows::add(&mut validator.commission_due, commission)?;
-    state.set::<Validators>(address, validator);
+    state.set::<Validators>(seat.validator, validator);
     Ok(())
 }
 

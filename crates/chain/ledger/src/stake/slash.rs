@@ -2,8 +2,9 @@
 //!
 //! The seats of epoch `e` are elected at the end of `e - 2`. An offence in `e` therefore reaches
 //! what is bonded now and everything that began to unbond in `e - 1` or later: it was counted when
-//! the seat was won. What left before was not. An epoch that has not begun has no offences. Each validator is punished at
-//! most once for each epoch. Of what is taken, a part goes to the reporter and the rest is burned.
+//! the seat was won. What left before was not. An epoch that has not begun has no offences. Each
+//! validator is punished at most once for each kind of offence in an epoch, and the offence is
+//! recorded with its reason. Of what is taken, a part goes to the reporter and the rest is burned.
 
 use crate::{
     bank,
@@ -15,12 +16,9 @@ use crate::{
 };
 use opengpu_crypto::verify_ed25519_vote;
 use opengpu_types::{
-    Address, Amount, Epoch, Event, Evidence, Failure, Jail, Millis, Permille, SeatSet, SlashReason,
-    Turn, ValidatorStatus,
+    Address, Amount, Epoch, Event, Evidence, Failure, Jail, Key, Millis, Offence, Permille,
+    SeatSet, SlashReason, Turn, Validator, ValidatorStatus,
 };
-
-/// Fewer turns than this say nothing about a seat.
-const TURNS_THAT_COUNT: u32 = 4;
 
 pub(crate) fn report<S: State>(
     state: &mut Overlay<S>,
@@ -42,24 +40,32 @@ pub(crate) fn report<S: State>(
     if !evidence.conflicts() || !genuine {
         return Err(Failure::InvalidEvidence.into());
     }
-    let offender = seat.validator;
-    let mut offences = state.find::<OffenceLists>(epoch)?.unwrap_or_default();
-    if offences.validators.binary_search(&offender).is_ok() {
+    let (offender, reason) = (seat.validator, SlashReason::ConflictingVotes);
+    if !record(state, epoch, Offence { validator: offender, reason })? {
         return Err(Failure::AlreadyPunished.into());
     }
-    offences.validators.insert_sorted(offender).map_err(|_| Failure::Overflow)?;
-    state.set::<OffenceLists>(epoch, offences);
-
     let parameters = state.must::<Params>(())?;
     let terms = Terms {
         offender,
         epoch,
         part: parameters.conflict_slash,
-        reason: SlashReason::ConflictingVotes,
+        reason,
         reporter: Some((reporter, parameters.reporter_share)),
         jail: parameters.unbonding.max(parameters.jail),
     };
     Ok(slash(state, context, &terms, events)?)
+}
+
+/// Puts an offence on record; says whether it is new.
+fn record<S: State>(state: &mut Overlay<S>, epoch: Epoch, offence: Offence) -> Result<bool, Halt> {
+    let mut list = state.find::<OffenceLists>(epoch)?.unwrap_or_default();
+    if list.offences.binary_search(&offence).is_ok() {
+        return Ok(false);
+    }
+    let inserted = list.offences.insert_sorted(offence);
+    inserted.map_err(|_| Corruption::OutOfRange("the number of offences"))?;
+    state.set::<OffenceLists>(epoch, list);
+    Ok(true)
 }
 
 struct Terms {
@@ -79,23 +85,18 @@ fn slash<S: State>(
 ) -> Result<(), Halt> {
     let address = terms.offender;
     let Some(mut validator) = state.find::<Validators>(address)? else { return Ok(()) };
+    state.need(reached(&validator, terms))?;
     let mut taken = take(&mut validator.stake, terms.part)?;
-    for epoch in &validator.unbonding_epochs {
-        if epoch.plus(1) >= terms.epoch {
-            let mut pool = state.must::<UnbondingPools>((address, *epoch))?;
-            Flows::add(&mut taken, take(&mut pool.stake, terms.part)?)?;
-            state.set::<UnbondingPools>((address, *epoch), pool);
-        }
+    for epoch in reached_epochs(&validator, terms.epoch) {
+        let mut pool = state.must::<UnbondingPools>((address, epoch))?;
+        Flows::add(&mut taken, take(&mut pool.stake, terms.part)?)?;
+        state.set::<UnbondingPools>((address, epoch), pool);
     }
-    let until = context.time.plus(terms.jail);
-    let jailed = match validator.status {
-        ValidatorStatus::Active => true,
-        ValidatorStatus::Jailed(jail) => jail.until < until,
-        ValidatorStatus::Retired => false,
-    };
-    if jailed {
-        validator.status = ValidatorStatus::Jailed(Jail { until, reason: terms.reason });
-        events.push(Event::Jailed { validator: address, until });
+    let jail = Jail { until: context.time.plus(terms.jail), reason: terms.reason };
+    if let Some(jail) = jailed(validator.status, jail) {
+        let Jail { until, reason } = jail;
+        validator.status = ValidatorStatus::Jailed(jail);
+        events.push(Event::Jailed { validator: address, until, reason });
     }
     state.set::<Validators>(address, validator);
 
@@ -118,6 +119,31 @@ fn slash<S: State>(
         reporter: paid,
     });
     Ok(())
+}
+
+/// Epochs whose unbonding stake an offence in `epoch` reaches.
+fn reached_epochs(validator: &Validator, epoch: Epoch) -> impl Iterator<Item = Epoch> {
+    validator.unbonding_epochs.iter().copied().filter(move |left| left.plus(1) >= epoch)
+}
+
+/// Pools that a slash reaches.
+fn reached(validator: &Validator, terms: &Terms) -> impl Iterator<Item = Key> {
+    let address = terms.offender;
+    reached_epochs(validator, terms.epoch)
+        .map(move |epoch| Key::UnbondingPool { validator: address, epoch })
+}
+
+/// The jail of a validator after one more offence, if it changes: the time is only ever extended,
+/// and missed turns do not make anybody forget conflicting votes.
+fn jailed(status: ValidatorStatus, new: Jail) -> Option<Jail> {
+    let old = match status {
+        ValidatorStatus::Active => return Some(new),
+        ValidatorStatus::Jailed(old) => old,
+        ValidatorStatus::Retired => return None,
+    };
+    let graver = old.reason == SlashReason::ConflictingVotes;
+    let reason = if graver { old.reason } else { new.reason };
+    Some(Jail { until: old.until.max(new.until), reason }).filter(|jail| *jail != old)
 }
 
 fn take(stake: &mut Amount, part: Permille) -> Result<Amount, Corruption> {
@@ -146,15 +172,24 @@ pub(crate) fn punish_missed_turns<S: State>(
     if absent.len().saturating_mul(3) > seats.seats.len() {
         return Ok(());
     }
+    let terms = |offender| Terms {
+        offender,
+        epoch: seats.epoch,
+        part: parameters.missed_slash,
+        reason: SlashReason::MissedTurns,
+        reporter: None,
+        jail: parameters.jail,
+    };
+    let mut pools = Vec::new();
+    for offender in &absent {
+        if let Some(validator) = state.view::<Validators>(*offender)? {
+            pools.extend(reached(validator, &terms(*offender)));
+        }
+    }
+    state.need(pools)?;
     for offender in absent {
-        let terms = Terms {
-            offender,
-            epoch: seats.epoch,
-            part: parameters.missed_slash,
-            reason: SlashReason::MissedTurns,
-            reporter: None,
-            jail: parameters.jail,
-        };
+        let terms = terms(offender);
+        record(state, terms.epoch, Offence { validator: offender, reason: terms.reason })?;
         slash(state, context, &terms, events)?;
     }
     Ok(())
@@ -163,5 +198,5 @@ pub(crate) fn punish_missed_turns<S: State>(
 fn misses_too_many(turn: &Turn, limit: Permille) -> bool {
     let all = turn.led.saturating_add(turn.missed);
     let missed = u64::from(turn.missed).saturating_mul(1000);
-    all >= TURNS_THAT_COUNT && missed > u64::from(limit.get()).saturating_mul(u64::from(all))
+    missed > u64::from(limit.get()).saturating_mul(u64::from(all))
 }

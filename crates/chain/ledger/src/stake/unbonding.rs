@@ -1,7 +1,9 @@
-//! Unbonding: stake on its way out, slashable until it is mature.
+//! Unbonding: stake on its way out, slashable until it is withdrawn or no offence can reach it.
 //!
-//! Entries mature in the order in which they began (the unbonding time is one parameter), so the
-//! queue is looked at from its head only, a bounded number per block.
+//! An entry is mature when its time is over and the epochs whose seats its stake helped to win have
+//! ended, with one more to report what happened in them: stake that leaves in epoch `p` was counted
+//! for the seats of `p + 1`. Its owner then withdraws it. Nothing happens by itself, so there is no
+//! queue to be flooded and no loop.
 
 use super::{delegation, pool, validator};
 use crate::{
@@ -10,15 +12,15 @@ use crate::{
     error::{Corruption, Halt, Stop},
     execution::BlockContext,
     state::{Overlay, State},
-    table::tables::{Params, UnbondingPools, UnbondingQueue, Unbondings, Validators},
+    table::tables::{Chain, NextUnbondings, Params, UnbondingPools, Unbondings, Validators},
 };
 use opengpu_types::{
-    Address, Amount, CloseReason, Epoch, Event, Failure, Shares, Unbonding, UnbondingId,
+    Address, Amount, CloseReason, Epoch, Event, Failure, Key, List, Shares, Unbonding, UnbondingId,
     UnbondingPool, ValidatorStatus,
 };
 
-/// Most entries that mature in one block.
-const MATURED_PER_BLOCK: u32 = 64;
+/// Whole epochs between the one in which stake left and the one in which it can be withdrawn.
+const EPOCHS_TO_REPORT: u64 = 2;
 
 pub(crate) fn undelegate<S: State>(
     state: &mut Overlay<S>,
@@ -29,9 +31,8 @@ pub(crate) fn undelegate<S: State>(
     then_to: Option<Address>,
     events: &mut Vec<Event>,
 ) -> Result<(), Stop> {
-    if state.view::<Validators>(validator)?.is_none() {
-        return Err(Failure::UnknownValidator.into());
-    }
+    let owner = state.view::<Validators>(validator)?.ok_or(Failure::UnknownValidator)?;
+    let keeps_place = delegator == validator && owner.status != ValidatorStatus::Retired;
     if delegation::value(state, delegator, validator)?.is_zero() {
         // Slashes can leave shares that are worth nothing: there is nothing to wait for.
         delegation::unbond(state, delegator, validator, Amount::ZERO, events)?;
@@ -40,25 +41,35 @@ pub(crate) fn undelegate<S: State>(
     if amount.is_zero() {
         return Err(Failure::ZeroAmount.into());
     }
-    let reserve = bank::hold_reserve(state, delegator)?;
-    let taken = delegation::unbond(state, delegator, validator, amount, events)?;
     let parameters = state.must::<Params>(())?;
     let epoch = epoch_of(context.height, &parameters);
-    let shares = enter_pool(state, validator, epoch, taken)?;
-    let mut queue = state.must::<UnbondingQueue>(())?;
-    let id = UnbondingId(queue.tail);
-    // Looked at before it is written, so that its loading repeats this step and not the whole end
-    // of the block.
-    if state.find::<Unbondings>(id)?.is_some() {
-        return Err(Corruption::OutOfRange("the unbonding queue").into());
+    state.need([Key::UnbondingPool { validator, epoch }, Key::NextUnbonding])?;
+    let reserve = bank::hold_reserve(state, delegator)?;
+    let taken = delegation::unbond(state, delegator, validator, amount, events)?;
+    // A place among the candidates costs the minimum for as long as it is held.
+    let least = parameters.minimum_stake;
+    if keeps_place && delegation::value(state, delegator, validator)? < least {
+        return Err(Failure::BelowMinimumStake.into());
     }
-    queue.tail = queue.tail.saturating_add(1);
-    state.set::<UnbondingQueue>((), queue);
+    let shares = enter_pool(state, validator, epoch, taken)?;
+    let id = next_id(state)?;
     let matures = context.time.plus(parameters.unbonding);
     let entry = Unbonding { delegator, validator, epoch, shares, matures, then_to, reserve };
     state.set::<Unbondings>(id, entry);
-    events.push(Event::UnbondingOpened { id, delegator, validator, amount: taken });
+    events.push(Event::UnbondingOpened { id, delegator, validator, amount: taken, matures });
     Ok(())
+}
+
+/// The number of a new entry.
+fn next_id<S: State>(state: &mut Overlay<S>) -> Result<UnbondingId, Halt> {
+    let id = state.must::<NextUnbondings>(())?;
+    // Looked at before it is written, so that its loading repeats this step and not the whole end
+    // of the block.
+    if state.view::<Unbondings>(id)?.is_some() {
+        return Err(Corruption::OutOfRange("the number of an unbonding entry").into());
+    }
+    state.set::<NextUnbondings>((), UnbondingId(id.0.saturating_add(1)));
+    Ok(id)
 }
 
 /// Moves stake to another validator by way of the first one's unbonding pool, so that it cannot
@@ -91,7 +102,13 @@ fn enter_pool<S: State>(
     let mut pool = match state.find::<UnbondingPools>((validator, epoch))? {
         Some(pool) => pool,
         None => {
-            owner.unbonding_epochs.insert_sorted(epoch).map_err(|_| Failure::Overflow)?;
+            // What no slash reaches any more needs no place, or entries that nobody withdraws
+            // would fill the list and keep everybody else in.
+            let oldest = oldest_slashable(state)?;
+            let mut epochs = owner.unbonding_epochs.into_vec();
+            epochs.retain(|left| *left >= oldest);
+            epochs.push(epoch);
+            owner.unbonding_epochs = List::new(epochs).map_err(|_| Failure::Overflow)?;
             state.set::<Validators>(validator, owner);
             UnbondingPool { stake: Amount::ZERO, shares: Shares(0) }
         }
@@ -123,42 +140,50 @@ fn leave_pool<S: State>(
         return Ok(amount);
     }
     state.remove::<UnbondingPools>(id);
-    let mut owner = state.must::<Validators>(entry.validator)?;
-    owner.unbonding_epochs.remove_sorted(&entry.epoch);
-    state.set::<Validators>(entry.validator, owner);
-    validator::close_if_empty(state, entry.validator, events)?;
+    // A validator that ended meanwhile did not wait for stake that no slash reaches.
+    if let Some(mut owner) = state.find::<Validators>(entry.validator)? {
+        owner.unbonding_epochs.remove_sorted(&entry.epoch);
+        state.set::<Validators>(entry.validator, owner);
+        validator::close_if_empty(state, entry.validator, events)?;
+    }
     Ok(amount)
 }
 
-/// Ends what is mature at the head of the queue.
-pub(crate) fn mature<S: State>(
+/// Takes out what is mature: only on its owner's request, so a flood of entries delays nobody.
+pub(crate) fn withdraw<S: State>(
     state: &mut Overlay<S>,
     context: &BlockContext,
+    owner: Address,
+    id: UnbondingId,
     events: &mut Vec<Event>,
-) -> Result<(), Halt> {
-    let mut queue = state.must::<UnbondingQueue>(())?;
-    let begin = queue.head;
-    for _ in 0..MATURED_PER_BLOCK {
-        if queue.head == queue.tail {
-            break;
-        }
-        let id = UnbondingId(queue.head);
-        let entry = state.must::<Unbondings>(id)?;
-        if entry.matures > context.time {
-            break;
-        }
-        let amount = leave_pool(state, &entry, events)?;
-        state.remove::<Unbondings>(id);
-        bank::return_reserve(state, entry.delegator, entry.reserve)?;
-        arrive(state, &entry, amount, events)?;
-        let (delegator, reason) = (entry.delegator, CloseReason::Completed);
-        events.push(Event::UnbondingClosed { id, delegator, amount, reason });
-        queue.head = queue.head.saturating_add(1);
+) -> Result<(), Stop> {
+    let entry = state.find::<Unbondings>(id)?.filter(|entry| entry.delegator == owner);
+    let entry = entry.ok_or(Failure::UnknownUnbonding)?;
+    let now = epoch_of(context.height, state.must_view::<Params>(())?);
+    if entry.matures > context.time || now <= entry.epoch.plus(EPOCHS_TO_REPORT) {
+        return Err(Failure::StillUnbonding.into());
     }
-    if queue.head != begin {
-        state.set::<UnbondingQueue>((), queue);
-    }
+    let (validator, epoch) = (entry.validator, entry.epoch);
+    let next = entry
+        .then_to
+        .map(|to| [Key::Validator(to), Key::Delegation { delegator: owner, validator: to }]);
+    let keys = [Key::UnbondingPool { validator, epoch }, Key::Validator(validator)];
+    state.need(keys.into_iter().chain(next.into_iter().flatten()))?;
+    let amount = leave_pool(state, &entry, events)?;
+    state.remove::<Unbondings>(id);
+    bank::return_reserve(state, owner, entry.reserve)?;
+    arrive(state, &entry, amount, events)?;
+    let reason = CloseReason::Completed;
+    events.push(Event::UnbondingClosed { id, delegator: owner, amount, reason });
     Ok(())
+}
+
+/// The oldest epoch whose unbonding stake a slash can still reach: seats are remembered for
+/// `evidence_epochs`, and an offence reaches what left in the epoch before it.
+pub(super) fn oldest_slashable<S: State>(state: &Overlay<S>) -> Result<Epoch, Halt> {
+    let parameters = state.must_view::<Params>(())?;
+    let now = epoch_of(state.must_view::<Chain>(())?.height, parameters);
+    Ok(Epoch(now.0.saturating_sub(parameters.evidence_epochs.saturating_add(1))))
 }
 
 /// Puts matured tokens where they were to go: to the next validator if it still takes them and

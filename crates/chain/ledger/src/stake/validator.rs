@@ -4,18 +4,19 @@
 //!   registered ──► Active ◄──unjail── Jailed
 //!                    │ │                ▲
 //!                    │ └──── slash ─────┘
-//!                    └──retire──► Retired ──(no stake, no rewards, no unbonding)──► gone
+//!                    └──retire──► Retired ──(nothing bonded, due or slashable)──► gone
 //! ```
 
-use super::{delegation, rewards, unbonding};
+use super::{consensus_key, delegation, rewards, unbonding};
 use crate::{
     bank,
+    epoch::epoch_of,
     error::{Corruption, Halt, Stop},
     execution::BlockContext,
     state::{Overlay, State},
-    table::tables::{CandidateLists, ConsensusKeys, Delegations, Params, Validators},
+    table::tables::{CandidateLists, Delegations, Params, Validators},
 };
-use opengpu_crypto::{is_valid_ed25519_key, verify_possession};
+use opengpu_crypto::{verify_ed25519_possession, verify_possession};
 use opengpu_types::{
     Address, Amount, ChainId, CloseReason, Event, Failure, List, NetworkAddress, Permille,
     RewardIndex, Shares, Validator, ValidatorKeys, ValidatorStatus,
@@ -45,10 +46,12 @@ pub(crate) fn new(terms: Terms, reserve: Amount) -> Validator {
     }
 }
 
-/// Whether the keys are keys and the beacon key's secret is the registrant's.
-pub(crate) fn keys_are_valid(keys: &ValidatorKeys, chain: ChainId) -> bool {
-    is_valid_ed25519_key(&keys.consensus.0)
-        && verify_possession(&keys.beacon, chain.0, &keys.possession)
+/// Whether the operator has shown that the secrets of both keys are its own. Without the first
+/// proof anybody could register a key that it saw and keep its owner out.
+pub(crate) fn keys_are_valid(keys: &ValidatorKeys, chain: ChainId, operator: &Address) -> bool {
+    let voter = &keys.consensus.0;
+    verify_ed25519_possession(voter, chain.0, operator, &keys.consensus_possession)
+        && verify_possession(&keys.beacon, chain.0, operator, &keys.beacon_possession)
 }
 
 pub(crate) fn register<S: State>(
@@ -65,17 +68,14 @@ pub(crate) fn register<S: State>(
     if stake < state.must_view::<Params>(())?.minimum_stake {
         return Err(Failure::BelowMinimumStake.into());
     }
-    if !keys_are_valid(&terms.keys, context.chain) {
+    if !keys_are_valid(&terms.keys, context.chain, &operator) {
         return Err(Failure::InvalidKeys.into());
     }
     let consensus = terms.keys.consensus;
-    if state.view::<ConsensusKeys>(consensus)?.is_some() {
-        return Err(Failure::KeyInUse.into());
-    }
+    consensus_key::take(state, consensus, operator)?;
     let mut candidates = state.must::<CandidateLists>(())?;
     candidates.validators.insert_sorted(operator).map_err(|_| Failure::TooManyValidators)?;
     state.set::<CandidateLists>((), candidates);
-    state.set::<ConsensusKeys>(consensus, operator);
     let reserve = bank::hold_reserve(state, operator)?;
     state.set::<Validators>(operator, new(terms, reserve));
     events.push(Event::ValidatorOpened { validator: operator, consensus });
@@ -113,16 +113,14 @@ pub(crate) fn rotate<S: State>(
     events: &mut Vec<Event>,
 ) -> Result<(), Stop> {
     let mut validator = active_or_jailed(state, operator)?;
-    if !keys_are_valid(keys, context.chain) {
+    if !keys_are_valid(keys, context.chain, &operator) {
         return Err(Failure::InvalidKeys.into());
     }
     let (old, consensus) = (validator.keys.consensus, keys.consensus);
     if consensus != old {
-        if state.view::<ConsensusKeys>(consensus)?.is_some() {
-            return Err(Failure::KeyInUse.into());
-        }
-        state.remove::<ConsensusKeys>(old);
-        state.set::<ConsensusKeys>(consensus, operator);
+        consensus_key::take(state, consensus, operator)?;
+        let now = epoch_of(context.height, state.must_view::<Params>(())?);
+        consensus_key::release(state, old, now)?;
     }
     validator.keys = keys.clone();
     state.set::<Validators>(operator, validator);
@@ -160,7 +158,8 @@ pub(crate) fn retire<S: State>(
     validator.status = ValidatorStatus::Retired;
     let consensus = validator.keys.consensus;
     state.set::<Validators>(operator, validator);
-    state.remove::<ConsensusKeys>(consensus);
+    let now = epoch_of(context.height, state.must_view::<Params>(())?);
+    consensus_key::release(state, consensus, now)?;
     let mut candidates = state.must::<CandidateLists>(())?;
     candidates.validators.remove_sorted(&operator);
     state.set::<CandidateLists>((), candidates);
@@ -183,11 +182,12 @@ pub(crate) fn close_if_empty<S: State>(
     events: &mut Vec<Event>,
 ) -> Result<(), Halt> {
     let Some(validator) = state.find::<Validators>(operator)? else { return Ok(()) };
-    let empty = validator.status == ValidatorStatus::Retired
+    let ends = validator.status == ValidatorStatus::Retired
         && validator.shares.0 == 0
-        && validator.commission_due.is_zero()
-        && validator.unbonding_epochs.is_empty();
-    if !empty {
+        && validator.commission_due.is_zero();
+    // Unbonding stake that nobody withdrew waits without the validator, once no slash reaches it.
+    let oldest = unbonding::oldest_slashable(state)?;
+    if !ends || validator.unbonding_epochs.iter().any(|epoch| *epoch >= oldest) {
         return Ok(());
     }
     // Dust that per-share division left over belongs to nobody any more.

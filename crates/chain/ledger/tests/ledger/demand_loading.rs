@@ -1,14 +1,17 @@
 //! The same block over a state that is loaded on demand, and over one that is all there.
 
 use crate::support::{
-    Network, alice, bob, carol, delegate, operator, stranger, transfer, undelegate,
+    CHAIN, Network, add_validator, alice, bob, carol, delegate, operator, stranger, transfer,
+    undelegate, votes,
 };
 use opengpu_crypto::Keypair;
 use opengpu_ledger::{
     BlockContext, BlockError, Executed, Execution, Halt, Memory, Rejection, State, Unloaded,
+    block_keys, predicted_keys,
 };
 use opengpu_types::{
-    Amount, Entry, Key, Millis, Nonce, Operation, Purpose, SignedTransaction, Text,
+    Amount, Digest, Entry, Epoch, Key, Millis, Nonce, Operation, Purpose, SignedTransaction, Text,
+    UnbondingId, View, VoteKind,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -18,9 +21,12 @@ use std::collections::BTreeMap;
 struct Partial(BTreeMap<Key, Option<Entry>>);
 
 impl Partial {
-    fn load(&mut self, from: &Memory, key: Key) {
-        let entry = from.get(&key).unwrap().cloned();
-        assert!(self.0.insert(key, entry).is_none(), "{key:?} was asked for twice");
+    fn load(&mut self, from: &Memory, keys: Vec<Key>) {
+        assert!(!keys.is_empty(), "a halt asks for something");
+        for key in keys {
+            let entry = from.get(&key).unwrap().cloned();
+            assert!(self.0.insert(key, entry).is_none(), "{key:?} was asked for twice");
+        }
     }
 }
 
@@ -30,33 +36,72 @@ impl State for Partial {
     }
 }
 
+/// How often each step was repeated.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Repeated {
+    begin: u32,
+    /// The most of any transaction.
+    apply: u32,
+    finish: u32,
+}
+
 fn on_demand(
     network: &Network,
     context: BlockContext,
     transactions: &[SignedTransaction],
 ) -> Executed {
+    count_loads(network, Partial::default(), context, transactions).0
+}
+
+fn count_loads(
+    network: &Network,
+    loaded: Partial,
+    context: BlockContext,
+    transactions: &[SignedTransaction],
+) -> (Executed, Repeated) {
     let memory = &network.state;
-    let mut execution = Execution::new(Partial::default(), context);
+    let mut execution = Execution::new(loaded, context);
+    let mut repeated = Repeated::default();
     while let Err(error) = execution.begin(&network.genesis) {
-        let BlockError::Halt(Halt::Unloaded(key)) = error else { panic!("{error}") };
-        execution.base_mut().load(memory, key);
+        let BlockError::Halt(Halt::Unloaded(keys)) = error else { panic!("{error}") };
+        execution.base_mut().load(memory, keys);
+        repeated.begin += 1;
     }
     for signed in transactions {
+        let mut times = 0;
         while let Err(Rejection::Halt(halt)) = execution.apply(signed) {
-            let Halt::Unloaded(key) = halt else { panic!("{halt}") };
-            execution.base_mut().load(memory, key);
+            let Halt::Unloaded(keys) = halt else { panic!("{halt}") };
+            execution.base_mut().load(memory, keys);
+            times += 1;
         }
+        repeated.apply = repeated.apply.max(times);
     }
     loop {
         match execution.finish() {
-            Ok(executed) => return executed,
-            Err((again, Halt::Unloaded(key))) => {
+            Ok(executed) => return (executed, repeated),
+            Err((again, Halt::Unloaded(keys))) => {
                 execution = *again;
-                execution.base_mut().load(memory, key);
+                execution.base_mut().load(memory, keys);
+                repeated.finish += 1;
             }
             Err((_, halt)) => panic!("{halt}"),
         }
     }
+}
+
+/// What a caller loads before a block.
+fn predicted(
+    network: &Network,
+    context: BlockContext,
+    transactions: &[SignedTransaction],
+) -> Partial {
+    let mut keys = block_keys(context.height, &network.genesis.parameters);
+    transactions.iter().for_each(|signed| predicted_keys(signed, &mut keys));
+    keys.sort();
+    keys.dedup();
+    let mut partial = Partial::default();
+    partial.load(&network.state, keys);
+    partial
 }
 
 fn people() -> Vec<Keypair> {
@@ -73,7 +118,7 @@ fn transaction(
     let (key, other) = (&people[who % people.len()], &people[whom % people.len()]);
     let amount = Amount(u128::from(size) * 1_000_000_000_000);
     let validator = operator(u8::try_from(whom % 4).unwrap());
-    let operation = match kind % 10 {
+    let operation = match kind % 11 {
         0..3 => transfer(other, amount),
         3 => delegate(&validator, amount),
         4 => undelegate(&validator, amount),
@@ -81,6 +126,7 @@ fn transaction(
         6 => Operation::ClaimRewards { validator: validator.address() },
         7 => Operation::CloseAccount { to: other.address() },
         8 => Operation::Retire,
+        9 => Operation::Withdraw { id: UnbondingId(size % 4) },
         _ => Operation::Authorize {
             name: Text::default(),
             spender: other.address(),
@@ -99,11 +145,15 @@ type Blocks = Vec<Vec<(usize, usize, u8, u64)>>;
 
 fn blocks() -> impl Strategy<Value = Blocks> {
     let transaction = (0usize..6, 0usize..6, any::<u8>(), 0u64..1_000_000_000);
-    prop::collection::vec(prop::collection::vec(transaction, 0..5), 1..20)
+    prop::collection::vec(prop::collection::vec(transaction, 0..5), 1..40)
 }
 
 fn run(blocks: &Blocks, check: impl Fn(&Network, BlockContext, &[SignedTransaction])) -> Network {
-    let mut network = Network::new();
+    // One seat, so that epochs are short.
+    let mut network = Network::with(|genesis| {
+        genesis.parameters.seats = 1;
+        genesis.parameters.epoch_blocks = 8;
+    });
     network.step = Millis(7_000);
     for block in blocks {
         let mut used = BTreeMap::new();
@@ -146,4 +196,69 @@ fn the_first_block_needs_nothing_but_genesis() {
     state.commit(executed.changes);
     assert_eq!(state, network.state);
     assert_eq!(network.account(&alice()).nonce, Nonce(0));
+}
+
+/// Many validators, each with stake that began to unbond, one of them absent.
+fn crowded() -> Network {
+    let mut network = Network::with(|genesis| {
+        (4..16).for_each(|number| add_validator(genesis, number));
+        genesis.parameters.seats = 16;
+        genesis.parameters.epoch_blocks = 128;
+    });
+    network.absent = vec![operator(7).address()];
+    for number in 0..16 {
+        let leave = undelegate(&operator(number), Amount::whole(100));
+        network.apply(network.tx(&operator(number), leave).sign());
+    }
+    network
+}
+
+#[test]
+fn the_end_of_an_epoch_asks_for_everything_in_a_few_batches() {
+    let mut network = crowded();
+    while network.context().height.0 < 127 {
+        network.idle(1);
+    }
+    let (context, nothing) = (network.context(), Vec::new());
+    let loaded = predicted(&network, context, &nothing);
+    let (executed, repeated) = count_loads(&network, loaded, context, &nothing);
+    assert!(executed.changes.contains_key(&Key::Seats(Epoch(2))), "the epoch ended");
+    assert!(executed.changes.contains_key(&Key::Offences(Epoch(0))), "somebody was punished");
+    assert_eq!((repeated.begin, repeated.apply), (0, 0));
+    assert!(repeated.finish <= 4, "{repeated:?}");
+}
+
+#[test]
+fn a_report_asks_for_all_pools_that_it_reaches_at_once() {
+    let mut network = Network::new();
+    for _ in 0..4 {
+        let leave = undelegate(&operator(0), Amount::whole(10));
+        network.apply(network.tx(&operator(0), leave).sign());
+        network.end_epoch();
+        network.idle(1);
+    }
+    let kinds =
+        [1, 2].map(|byte| VoteKind::Notarize { parent: View(1), block: Digest([byte; 32]) });
+    let evidence = votes(CHAIN, 0, (Epoch(0), View(3)), kinds).into();
+    let report = [network.tx(&alice(), Operation::ReportEvidence { evidence }).sign()];
+    let context = network.context();
+    let loaded = predicted(&network, context, &report);
+    let (executed, repeated) = count_loads(&network, loaded, context, &report);
+    let slashed = |key: &&Key| matches!(key, Key::UnbondingPool { .. });
+    assert_eq!(executed.changes.keys().filter(slashed).count(), 4);
+    assert!(repeated.apply <= 2, "{repeated:?}");
+}
+
+#[test]
+fn an_ordinary_block_is_loaded_in_one_batch() {
+    let mut network = Network::new();
+    network.apply(network.tx(&alice(), delegate(&operator(0), Amount::whole(9))).sign());
+    let block = [
+        network.tx(&alice(), transfer(&bob(), Amount(5))).sign(),
+        network.tx(&bob(), delegate(&operator(1), Amount::whole(5))).sign(),
+        network.tx(&carol(), Operation::Burn { amount: Amount(1) }).sign(),
+    ];
+    let context = network.context();
+    let loaded = predicted(&network, context, &block);
+    assert_eq!(count_loads(&network, loaded, context, &block).1, Repeated::default());
 }

@@ -48,6 +48,7 @@ fn free_transactions_take_at_most_a_quarter_of_a_block() {
     let mut network = Network::with(|genesis| {
         genesis.parameters.block_weight = Weight(10_000);
         genesis.parameters.seats = 8;
+        genesis.parameters.epoch_blocks = 64;
         (4..8).for_each(|number| add_validator(genesis, number));
     });
     network.end_epoch();

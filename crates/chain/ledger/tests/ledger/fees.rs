@@ -99,7 +99,7 @@ fn shapes_that_cannot_be_are_refused() {
     let mut network = Network::new();
     let empty = network.batch(&alice(), Vec::new()).sign();
     assert_eq!(network.refuse(empty), Invalid::Empty);
-    let keys = crate::support::validator_keys(9);
+    let keys = crate::support::validator_keys(9, &operator(0));
     let evidence = crate::support::votes(
         crate::support::CHAIN,
         0,

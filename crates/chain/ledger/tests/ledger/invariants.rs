@@ -1,13 +1,15 @@
 //! Planted bugs: for every invariant of the registry a state or a block that it must catch.
 
-use crate::support::{CHAIN, Network, alice, delegate, operator, transfer, undelegate, votes};
+use crate::support::{
+    CHAIN, Network, alice, consensus_key, delegate, operator, transfer, undelegate, votes,
+};
 use opengpu_ledger::{
     BlockError, Corruption, Executed, Execution, Halt, Memory, State, Unloaded,
     invariant::{Breach, Invariant, check_all, registry},
 };
 use opengpu_types::{
-    Account, Amount, Digest, Duty, DutyKind, Entry, Epoch, Event, Key, List, Operation, Receipt,
-    Shares, UnbondingId, View, VoteKind,
+    Account, Amount, ConsensusKey, Digest, Duty, DutyKind, Entry, Epoch, Event, Key, KeyHolder,
+    List, Operation, Receipt, Shares, UnbondingId, View, VoteKind,
 };
 use std::{cell::Cell, collections::BTreeSet};
 
@@ -71,14 +73,15 @@ const BUGS: &[(&str, Bug)] = &[
         });
     }),
     ("I2-range", |_, state| {
-        corrupt(state, Key::UnbondingQueue, |entry| {
-            let Entry::Queue(queue) = entry else { panic!() };
-            queue.head = queue.tail + 1;
+        corrupt(state, Key::NextUnbonding, |entry| {
+            let Entry::NextUnbonding(next) = entry else { panic!() };
+            next.0 = 0;
         });
     }),
     ("I2-range", |_, state| {
         let address = alice().address();
-        state.commit([(Key::Account(address), Some(Entry::Operator(address)))]);
+        let wrong = Entry::NextUnbonding(UnbondingId(1));
+        state.commit([(Key::Account(address), Some(wrong))]);
     }),
     ("I2-range", |_, state| {
         corrupt(state, Key::Validator(operator(0).address()), |entry| {
@@ -93,6 +96,23 @@ const BUGS: &[(&str, Bug)] = &[
     ("I4-owners", |_, state| {
         let key = Key::Account(alice().address());
         corrupt(state, key, |entry| account(entry).entries += 1);
+    }),
+    ("I4-keys", |_, state| {
+        let key = first_key(state, |key| matches!(key, Key::ConsensusKey(_)));
+        state.commit([(key, None)]);
+    }),
+    ("I4-keys", |_, state| {
+        let key = Key::ConsensusKey(consensus_key(1));
+        corrupt(state, key, |entry| {
+            let Entry::KeyHolder(holder) = entry else { panic!() };
+            holder.seated = Some(Epoch(0));
+        });
+    }),
+    ("I6-deadlines", |_, state| {
+        let operator = alice().address();
+        let holder = KeyHolder { operator, seated: None, released: true };
+        let key = Key::ConsensusKey(ConsensusKey([7; 32]));
+        state.commit([(key, Some(Entry::KeyHolder(holder)))]);
     }),
     ("I5-once", |block, _| {
         let (delegator, reason) = (alice().address(), opengpu_types::CloseReason::Completed);

@@ -1,17 +1,18 @@
 //! A network of four validators in memory, and people with keys.
 
+use commonware_codec::EncodeFixed as _;
 use commonware_cryptography::{Signer as _, ed25519::PrivateKey};
-use opengpu_crypto::{BeaconKeypair, Keypair};
+use opengpu_crypto::{BeaconKeypair, Keypair, prove_ed25519_possession};
 use opengpu_ledger::{
     BlockContext, Executed, Execution, Invalid, Memory, Overlay, Rejection, Table, check_genesis,
     epoch_of, genesis_seats, invariant, is_last_of_epoch, leader, tables,
 };
 use opengpu_types::{
     Account, Address, Allocation, Amount, Authorization, BeaconSignature, ChainId, ConsensusKey,
-    Emission, Epoch, Event, Evidence, Failure, Genesis, GenesisValidator, Height, List, Millis,
-    NetworkAddress, Nonce, Operation, Outcome, Parameters, Permille, Receipt, RuleVersion, SeatSet,
-    SignedTransaction, Text, Transaction, TreasuryStream, Validator, ValidatorKeys, VestingTerms,
-    View, Vote, VoteKind, Weight,
+    Emission, Entry, Epoch, Event, Evidence, Failure, Genesis, GenesisValidator, Height, Key, List,
+    Millis, NetworkAddress, Nonce, Operation, Outcome, Parameters, Permille, Receipt, RuleVersion,
+    SeatSet, SignedTransaction, Text, Transaction, TreasuryStream, UnbondingId, Validator,
+    ValidatorKeys, VestingTerms, View, Vote, VoteKind, Weight,
 };
 
 pub(crate) const CHAIN: ChainId = ChainId(7);
@@ -23,7 +24,7 @@ pub(crate) fn permille(thousandths: u16) -> Permille {
 
 pub(crate) fn parameters() -> Parameters {
     Parameters {
-        epoch_blocks: 8,
+        epoch_blocks: 32,
         seats: 4,
         minimum_stake: Amount::whole(100),
         unbonding: Millis(60_000),
@@ -87,13 +88,15 @@ pub(crate) fn beacon_secret(number: u8) -> BeaconKeypair {
     BeaconKeypair::from_seed([number; 32])
 }
 
-/// Keys of a validator; genesis uses those of 0 to 3.
-pub(crate) fn validator_keys(number: u8) -> ValidatorKeys {
-    let beacon = beacon_secret(number);
+/// Keys that an operator registers; genesis uses those of 0 to 3 for the operators of that number.
+pub(crate) fn validator_keys(number: u8, owner: &Keypair) -> ValidatorKeys {
+    let (beacon, operator) = (beacon_secret(number), owner.address());
+    let seed = consensus_secret(number).encode_fixed();
     ValidatorKeys {
         consensus: consensus_key(number),
+        consensus_possession: prove_ed25519_possession(&seed, CHAIN.0, &operator),
         beacon: beacon.public_key(),
-        possession: beacon.prove_possession(CHAIN.0),
+        beacon_possession: beacon.prove_possession(CHAIN.0, &operator),
     }
 }
 
@@ -121,7 +124,7 @@ fn genesis() -> Genesis {
     });
     let validators = operators.iter().zip(0u8..).map(|(key, number)| GenesisValidator {
         operator: key.address(),
-        keys: validator_keys(number),
+        keys: validator_keys(number, key),
         host: host(),
         commission: permille(100),
         stake: Amount::whole(1_000),
@@ -150,7 +153,7 @@ pub(crate) fn add_validator(genesis: &mut Genesis, number: u8) {
     genesis.allocations.push(Allocation { account, amount, vesting: None }).unwrap();
     let validator = GenesisValidator {
         operator: account,
-        keys: validator_keys(number),
+        keys: validator_keys(number, &operator(number)),
         host: host(),
         commission: permille(100),
         stake: Amount::whole(1_000),
@@ -327,12 +330,35 @@ impl Network {
         }
     }
 
-    /// Runs until everything that unbonds now is mature.
+    /// Runs until everything that unbonds now is mature in the next block.
     pub(crate) fn wait_for_unbonding(&mut self) {
         let end = self.time.plus(self.genesis.parameters.unbonding);
-        while self.time < end {
+        let epoch = self.epoch().plus(3);
+        while self.time < end || self.epoch() < epoch {
             self.offer(&[]);
         }
+    }
+
+    /// Numbers of the unbonding entries of an account.
+    pub(crate) fn unbondings(&self, owner: &Keypair) -> Vec<UnbondingId> {
+        let owned = self.state.iter().filter_map(|(key, entry)| match (key, entry) {
+            (Key::Unbonding(id), Entry::Unbonding(entry)) => {
+                (entry.delegator == owner.address()).then_some(*id)
+            }
+            _ => None,
+        });
+        owned.collect()
+    }
+
+    /// Waits for what unbonds now and lets its owner withdraw all of it; says what that cost.
+    pub(crate) fn withdraw(&mut self, owner: &Keypair) -> Amount {
+        self.wait_for_unbonding();
+        let mut fees = Amount::ZERO;
+        for id in self.unbondings(owner) {
+            let withdraw = self.tx(owner, Operation::Withdraw { id }).sign();
+            fees = fees.plus(self.apply(withdraw).fee).unwrap();
+        }
+        fees
     }
 
     pub(crate) fn tx(&self, key: &Keypair, operation: Operation) -> Draft {

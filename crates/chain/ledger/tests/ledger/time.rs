@@ -1,8 +1,8 @@
 //! Block time, heights and views.
 
-use crate::support::Network;
+use crate::support::{Network, alice, delegate, operator, undelegate};
 use opengpu_ledger::{BlockContext, BlockError, Execution, MAX_TIME_STEP};
-use opengpu_types::{ConsensusKey, Height, Millis, View};
+use opengpu_types::{Amount, ConsensusKey, Entry, Height, Key, Millis, View};
 
 fn begin(network: &Network, change: impl FnOnce(&mut BlockContext)) -> Result<(), BlockError> {
     let mut context = network.context();
@@ -51,4 +51,24 @@ fn a_leader_without_a_seat_and_views_out_of_order_are_refused() {
     assert_eq!(result, Err(BlockError::Views));
     let result = begin(&network, |context| context.view = View(0));
     assert_eq!(result, Err(BlockError::Views));
+}
+
+/// Whatever acts at a time by itself must be known to leaders, or an idle chain is late by a second.
+#[test]
+fn nothing_happens_at_a_time_by_itself() {
+    let mut network = Network::new();
+    let amount = Amount::whole(5);
+    network.apply(network.tx(&alice(), delegate(&operator(0), amount)).sign());
+    network.apply(network.tx(&alice(), undelegate(&operator(0), amount)).sign());
+    network.wait_for_unbonding();
+    network.idle(1);
+    let changes = |time: Millis| {
+        let context = BlockContext { time, ..network.context() };
+        let mut changes = network.execute(context, &[]).0.changes;
+        let Some(Some(Entry::Chain(chain))) = changes.get_mut(&Key::Chain) else { panic!() };
+        assert_eq!(std::mem::take(&mut chain.time), time);
+        changes
+    };
+    let (soon, late) = (Millis(network.time.0 + 1), network.time.plus(MAX_TIME_STEP));
+    assert_eq!(changes(soon), changes(late));
 }

@@ -75,7 +75,7 @@ fn nothing_vests_before_the_cliff_and_all_of_it_in_the_end() {
 fn the_treasury_flows_in_proportion_to_time_and_then_stops() {
     let mut network = Network::with(|genesis| {
         genesis.treasury.amount = Amount::whole(1_000);
-        genesis.treasury.end = Millis(START.0 + 14_000);
+        genesis.treasury.end = Millis(START.0 + 62_000);
     });
     let before = network.balance(&bob());
     network.end_epoch();

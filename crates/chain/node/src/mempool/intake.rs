@@ -207,8 +207,8 @@ where
                     return Ok(expected);
                 }
                 Err(Rejection::Invalid(invalid)) => return Err(invalid.into()),
-                Err(Rejection::Halt(Halt::Unloaded(key))) => {
-                    load::<E, T>(databases, &mut state, &[key]).await?;
+                Err(Rejection::Halt(Halt::Unloaded(keys))) => {
+                    load::<E, T>(databases, &mut state, &keys).await?;
                 }
                 Err(Rejection::Halt(Halt::Corrupt(corruption))) => return Err(corruption.into()),
             }
@@ -219,7 +219,9 @@ where
 /// The keys read here were loaded, so a halt is damage.
 fn damage(halt: Halt) -> SubmitError {
     match halt {
-        Halt::Unloaded(key) => Corruption::Missing(key).into(),
+        Halt::Unloaded(keys) => {
+            Corruption::Missing(keys.first().copied().unwrap_or(Key::Chain)).into()
+        }
         Halt::Corrupt(corruption) => corruption.into(),
     }
 }

@@ -85,6 +85,12 @@ impl From<crate::history::HistoryError> for Refused {
     }
 }
 
+impl From<crate::steps::StepsError> for Refused {
+    fn from(error: crate::steps::StepsError) -> Self {
+        Self::internal(error)
+    }
+}
+
 impl From<crate::store::StoreError> for Refused {
     fn from(error: crate::store::StoreError) -> Self {
         Self::internal(error)

@@ -1,5 +1,6 @@
 //! A network of nodes on the deterministic runtime: clock and links are simulated, nothing else.
 
+use commonware_codec::EncodeFixed as _;
 use commonware_consensus::{marshal::Identifier, types::Height as EngineHeight};
 use commonware_cryptography::{
     Signer as _,
@@ -12,7 +13,7 @@ use commonware_p2p::{
 use commonware_parallel::Sequential;
 use commonware_runtime::{Clock as _, Supervisor as _, deterministic};
 use commonware_utils::{NZUsize, ordered::Map, probability};
-use opengpu_crypto::{BeaconKeypair, Keypair};
+use opengpu_crypto::{BeaconKeypair, Keypair, prove_ed25519_possession};
 use opengpu_node::{
     Config, History, Node, NodeKeys, channels,
     committee::consensus_key,
@@ -66,10 +67,12 @@ impl Member {
     }
 
     pub(crate) fn validator_keys(&self) -> ValidatorKeys {
+        let (seed, operator) = (self.keys.consensus.encode_fixed(), self.operator.address());
         ValidatorKeys {
             consensus: consensus_key(&self.public_key()),
+            consensus_possession: prove_ed25519_possession(&seed, CHAIN.0, &operator),
             beacon: self.keys.beacon.public_key(),
-            possession: self.keys.beacon.prove_possession(CHAIN.0),
+            beacon_possession: self.keys.beacon.prove_possession(CHAIN.0, &operator),
         }
     }
 }
@@ -85,9 +88,9 @@ fn permille(thousandths: u16) -> Permille {
 fn parameters() -> Parameters {
     Parameters {
         epoch_blocks: EPOCH_BLOCKS,
-        seats: 8,
+        seats: 4,
         minimum_stake: Amount::whole(1_000),
-        unbonding: Millis(3_600_000),
+        unbonding: Millis(100_000),
         evidence_epochs: 16,
         block_weight: Weight(100_000_000),
         minimum_base_fee: Amount(1_000_000),

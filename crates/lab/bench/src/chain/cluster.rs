@@ -1,6 +1,7 @@
 //! Four validators as processes of the released binary, on a network of their own.
 //!
-//! The network has the parameters of a real one: epochs of ten idle minutes, weeks of unbonding.
+//! The network has the parameters of a real one: many seats, epochs of ten idle minutes, weeks of
+//! unbonding.
 //! What differs is who owns tokens: the accounts that pay those that send ([`super::fund`]).
 
 use super::{accounts::NODES, fund};
@@ -58,7 +59,7 @@ impl Cluster {
         let plan = Plan { first_port, ..Plan::new(validators, time) };
         let mut rng = StdRng::seed_from_u64(machine::now());
         let mut network = DevNetwork::generate(&mut rng, &plan)?;
-        network.genesis.parameters = parameters();
+        network.genesis.parameters = parameters(validators);
         let mut allocations = network.genesis.allocations.into_vec();
         allocations.extend(fund::funders(accounts).map(|(funder, amount)| Allocation {
             account: funder.address(),
@@ -162,12 +163,13 @@ fn folder_size(path: &Path) -> u64 {
 }
 
 /// Those of a local network, but with the spans of a real one.
-fn parameters() -> Parameters {
+fn parameters(validators: u16) -> Parameters {
     Parameters {
         epoch_blocks: 600,
+        seats: 32,
         unbonding: Millis(14 * DAY),
         jail: Millis(DAY),
-        ..devnet::parameters()
+        ..devnet::parameters(validators)
     }
 }
 

@@ -25,7 +25,7 @@ mod send_ours;
 mod sender;
 mod watch;
 
-use crate::{error::BenchError, machine, tell};
+use crate::{error::BenchError, machine, process, tell};
 use anvil::Anvils;
 use clap::{Args, Parser, Subcommand};
 use cluster::Cluster;
@@ -133,6 +133,7 @@ pub fn run(program: Program) -> Result<(), BenchError> {
 }
 
 fn measure(arguments: Arguments) -> Result<(), BenchError> {
+    process::end_with_us()?;
     let scratch = tempfile::tempdir().map_err(BenchError::system("making a folder"))?;
     let folder = arguments.keep.clone().unwrap_or_else(|| scratch.path().to_owned());
     let mut report = Report::new(arguments.commit.clone(), arguments.quick);

@@ -47,8 +47,8 @@ fn main() -> ExitCode {
                 let Report { faults, height, transactions, convicted, .. } = report;
                 println!(
                     "seed {seed}: {height} blocks, {transactions} transactions, {} messages lost, \
-                     {} kills, {} lies, {convicted} slashed",
-                    faults.messages, faults.kills, faults.lies
+                     {} kills, {} disks lost, {} lies, {convicted} slashed",
+                    faults.messages, faults.kills, faults.disks, faults.lies
                 );
             }
             Err(breach) => {

@@ -1,10 +1,11 @@
 //! Who takes part: validators with their keys, accounts with tokens, and the genesis of them all.
 
+use commonware_codec::EncodeFixed as _;
 use commonware_cryptography::{
     Signer as _,
     ed25519::{PrivateKey, PublicKey},
 };
-use opengpu_crypto::{BeaconKeypair, Keypair};
+use opengpu_crypto::{BeaconKeypair, Keypair, prove_ed25519_possession};
 use opengpu_node::{NodeKeys, committee::consensus_key};
 use opengpu_types::{
     Address, Allocation, Amount, Authorization, ChainId, Emission, Genesis, GenesisValidator,
@@ -38,10 +39,12 @@ impl Member {
     }
 
     fn validator_keys(&self) -> ValidatorKeys {
+        let (seed, operator) = (self.keys.consensus.encode_fixed(), self.operator.address());
         ValidatorKeys {
             consensus: consensus_key(&self.public_key()),
+            consensus_possession: prove_ed25519_possession(&seed, CHAIN.0, &operator),
             beacon: self.keys.beacon.public_key(),
-            possession: self.keys.beacon.prove_possession(CHAIN.0),
+            beacon_possession: self.keys.beacon.prove_possession(CHAIN.0, &operator),
         }
     }
 
@@ -86,7 +89,7 @@ impl Cast {
             name: text("simulation"),
             time: Millis(0),
             rules: RuleVersion(1),
-            parameters: parameters(epoch_blocks, missed_limit),
+            parameters: parameters(self.members.len(), epoch_blocks, missed_limit),
             allocations: list(allocations.collect()),
             treasury: TreasuryStream {
                 account: Address::new([9; 20]),
@@ -111,12 +114,12 @@ fn list<T, const N: usize>(items: Vec<T>) -> List<T, N> {
     List::new(items).expect("a handful")
 }
 
-fn parameters(epoch_blocks: u64, missed_limit: u16) -> Parameters {
+fn parameters(members: usize, epoch_blocks: u64, missed_limit: u16) -> Parameters {
     Parameters {
         epoch_blocks,
-        seats: 16,
+        seats: u32::try_from(members).expect("a handful"),
         minimum_stake: Amount::whole(1_000),
-        unbonding: Millis(3_600_000),
+        unbonding: Millis(500_000),
         evidence_epochs: 64,
         block_weight: Weight(100_000_000),
         minimum_base_fee: Amount(1_000_000),

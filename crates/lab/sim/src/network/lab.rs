@@ -39,6 +39,17 @@ pub(crate) const SLOW: Link = Link {
     success_rate: probability!(1.0),
 };
 
+/// What a node finds when it starts again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Disk {
+    /// Its own disk, as it left it.
+    Kept,
+    /// An empty one.
+    Lost,
+    /// The one that it lost before, or an empty one if it lost none.
+    Restored,
+}
+
 /// A node of the lab.
 struct Place {
     member: Member,
@@ -46,6 +57,9 @@ struct Place {
     running: Option<Node<Context, Sequential>>,
     /// Height up to which its blocks were compared.
     seen: u64,
+    /// The disk in use, and how many there are.
+    disk: u32,
+    disks: u32,
 }
 
 /// A network of nodes.
@@ -92,6 +106,8 @@ impl Lab {
             liar,
             running: None,
             seen: 0,
+            disk: 0,
+            disks: 1,
         });
         let places = places.collect();
         let lab =
@@ -132,7 +148,41 @@ impl Lab {
         }
     }
 
-    /// Starts a node on its disk, which is named by its key.
+    /// Changes the disk of a node that does not run.
+    pub(crate) fn change_disk(&mut self, index: usize, disk: Disk) {
+        let Some(place) = self.places.get_mut(index) else { return };
+        match disk {
+            Disk::Kept => return,
+            Disk::Restored if place.disks > 1 => place.disk = 0,
+            Disk::Lost | Disk::Restored => {
+                place.disk = place.disks;
+                place.disks = place.disks.saturating_add(1);
+            }
+        }
+        place.seen = 0;
+    }
+
+    /// The disk of each node, for a lab that goes on after this one.
+    pub(crate) fn disks(&self) -> Vec<(u32, u32)> {
+        self.places.iter().map(|place| (place.disk, place.disks)).collect()
+    }
+
+    /// Puts the disks of an earlier lab in.
+    pub(crate) fn with_disks(mut self, disks: &[(u32, u32)]) -> Self {
+        for (place, (disk, disks)) in self.places.iter_mut().zip(disks) {
+            (place.disk, place.disks) = (*disk, *disks);
+        }
+        self
+    }
+
+    /// A node that lost its disk keeps recent blocks only, so it fetches the state; the others keep
+    /// and execute all blocks.
+    fn history(&self, index: usize) -> History {
+        let blocks = self.genesis.parameters.epoch_blocks;
+        if self.place(index).disk == 0 { History::All } else { History::Recent(blocks) }
+    }
+
+    /// Starts a node on its disk.
     pub(crate) async fn start(&mut self, index: usize) -> Result<(), Breach> {
         if self.is_running(index) {
             return Ok(());
@@ -158,10 +208,10 @@ impl Lab {
             blocker: control,
             strategy: Sequential,
             mempool: Mempool::new(Limits::default()),
-            partition_prefix: format!("{}-{index}", self.name),
+            partition_prefix: format!("{}-{index}-{}", self.name, self.place(index).disk),
             guests: self.guests.clone(),
             timeouts: Timeouts::default(),
-            history: History::All,
+            history: self.history(index),
             cache_bytes: 1 << 20,
             records: None,
         };
@@ -233,8 +283,15 @@ impl Lab {
         for index in self.honest() {
             let height = self.height(index).await;
             for next in self.place(index).seen.saturating_add(1)..=height {
-                let Some(block) = self.block(index, next).await else { break };
-                shadow.observe(&block)?;
+                let whole = self.history(index) == History::All;
+                match self.block(index, next).await {
+                    Some(block) if whole || next <= shadow.height().saturating_add(1) => {
+                        shadow.observe(&block)?;
+                    }
+                    // It fetched the state of a later block.
+                    None if !whole => {}
+                    _ => break,
+                }
                 if let Some(place) = self.places.get_mut(index) {
                     place.seen = next;
                 }

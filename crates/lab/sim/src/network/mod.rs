@@ -33,7 +33,7 @@ use commonware_runtime::{
     },
 };
 use commonware_utils::probability;
-use lab::{GOOD, Lab, SLOW};
+use lab::{Disk, GOOD, Lab, SLOW};
 use liar::Liar;
 use opengpu_types::{Address, Amount, Digest, Entry, Key, Nonce};
 use plan::{Act, Plan};
@@ -58,6 +58,8 @@ pub struct Faults {
     pub messages: u64,
     /// Nodes killed while they ran.
     pub kills: u64,
+    /// Disks lost, or replaced by an old copy.
+    pub disks: u64,
     /// Second votes that left a liar.
     pub lies: u64,
 }
@@ -65,7 +67,8 @@ pub struct Faults {
 impl Faults {
     /// All of them.
     pub const fn total(&self) -> u64 {
-        self.messages.saturating_add(self.kills).saturating_add(self.lies)
+        let messages_and_lies = self.messages.saturating_add(self.lies);
+        messages_and_lies.saturating_add(self.kills).saturating_add(self.disks)
     }
 }
 
@@ -104,6 +107,9 @@ struct Production {
     weather: Weather,
     shadow: Shadow,
     kills: u64,
+    disk_faults: u64,
+    /// Which disks are in use across a power cut.
+    disks: Vec<(u32, u32)>,
 }
 
 fn stage(plan: Plan) -> Result<Report, Breach> {
@@ -152,12 +158,14 @@ impl Production {
         }
         let shadow = Shadow::new(cast.genesis(plan.epoch_blocks, plan.missed_limit()));
         let weather = Weather::new(Dice::new(!plan.seed));
-        Self { plan, cast, liars, weather, shadow, kills: 0 }
+        let (kills, disk_faults, disks) = (0, 0, Vec::new());
+        Self { plan, cast, liars, weather, shadow, kills, disk_faults, disks }
     }
 
     async fn until_the_cut(&mut self, context: Context, cut: usize) -> Result<(), Breach> {
         let mut lab = self.open(&context, "lab", 0).await?;
         self.play(&context, &mut lab, 0, cut).await?;
+        self.disks = lab.disks();
         // Whoever runs now dies in the middle of what it writes.
         let running = (0..self.liars.len()).filter(|index| lab.is_running(*index));
         self.kills = self.kills.saturating_add(u64::try_from(running.count()).unwrap_or(0));
@@ -180,8 +188,8 @@ impl Production {
         let genesis = self.cast.genesis(self.plan.epoch_blocks, self.plan.missed_limit());
         let weather = self.weather.clone();
         weather.set(0, BTreeSet::new());
-        let mut lab =
-            Lab::new(context.child(name), name, &self.cast, genesis, weather, &self.liars).await;
+        let lab = Lab::new(context.child(name), name, &self.cast, genesis, weather, &self.liars);
+        let mut lab = lab.await.with_disks(&self.disks);
         for index in 0..self.cast.members.len() {
             if self.has_begun(index, from) {
                 lab.start(index).await?;
@@ -222,6 +230,10 @@ impl Production {
             // One after the other, so that they die in different states.
             if let Some(index) = act.killed.get(usize::try_from(second).unwrap_or(usize::MAX)) {
                 self.kills = self.kills.saturating_add(u64::from(lab.kill(*index).await));
+                if second == 0 && act.disk != Disk::Kept {
+                    lab.change_disk(*index, act.disk);
+                    self.disk_faults = self.disk_faults.saturating_add(1);
+                }
             }
             lab.compare(&mut self.shadow).await?;
         }
@@ -325,6 +337,7 @@ impl Production {
             faults: Faults {
                 messages: self.weather.dropped(),
                 kills: self.kills,
+                disks: self.disk_faults,
                 lies: lies.fold(0, u64::saturating_add),
             },
             height: self.shadow.height(),

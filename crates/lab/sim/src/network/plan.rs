@@ -1,6 +1,6 @@
 //! What happens in a run, drawn from its seed before it begins.
 
-use super::liar::Lie;
+use super::{lab::Disk, liar::Lie};
 use crate::dice::Dice;
 
 /// A validator that lies.
@@ -23,6 +23,9 @@ pub(crate) struct Act {
     pub(crate) slow: Vec<usize>,
     /// Nodes killed during the act and started again at its end.
     pub(crate) killed: Vec<usize>,
+    /// What the first of them then finds. Only a node that may forget its votes finds less than it
+    /// left, and only so many may as the network bears.
+    pub(crate) disk: Disk,
     /// Transfers of each account.
     pub(crate) transfers: u64,
 }
@@ -64,11 +67,24 @@ impl Plan {
             }
         }
         let length = 6usize.saturating_add(index(dice.below(3)));
-        let acts: Vec<_> = (0..length).map(|_| act(&mut dice, count)).collect();
+        let mut acts: Vec<_> = (0..length).map(|_| act(&mut dice, count)).collect();
+        if deceits.is_empty() {
+            // One node loses its disk, later perhaps the new one too, and goes on with an old copy.
+            let forgetful = index(dice.below(count as u64));
+            for act in acts.iter_mut().filter(|act| !act.killed.is_empty()) {
+                if dice.one_in(2) {
+                    act.killed.retain(|killed| *killed != forgetful);
+                    act.killed.insert(0, forgetful);
+                    act.disk = if dice.one_in(2) { Disk::Restored } else { Disk::Lost };
+                }
+            }
+        }
         let late = dice.one_in(3).then(|| (index(dice.below(count as u64)), length / 2));
         let power_cut =
             dice.one_in(2).then(|| 1usize.saturating_add(index(dice.below(length as u64))));
-        let epoch_blocks = dice.below(8).saturating_add(6);
+        // The least that the rules allow, or a little more.
+        let least = u64::from(validators).saturating_mul(2);
+        let epoch_blocks = dice.below(8).saturating_add(least);
         Self { seed, validators, accounts: 8, epoch_blocks, deceits, late, acts, power_cut }
     }
 }
@@ -86,7 +102,8 @@ fn act(dice: &mut Dice, count: usize) -> Act {
         _ => Vec::new(),
     };
     let seconds = dice.below(5).saturating_add(2);
-    Act { seconds, loss, side, slow, killed, transfers: dice.below(4).saturating_add(1) }
+    let transfers = dice.below(4).saturating_add(1);
+    Act { seconds, loss, side, slow, killed, disk: Disk::Kept, transfers }
 }
 
 /// At least one, and fewer than `bound` if that is more than one, of `count`.
@@ -132,6 +149,9 @@ mod tests {
         assert!(acts().any(|act| !act.side.is_empty()));
         assert!(acts().any(|act| !act.slow.is_empty()));
         assert!(acts().any(|act| !act.killed.is_empty()));
+        for disk in [Disk::Lost, Disk::Restored] {
+            assert!(acts().any(|act| act.disk == disk));
+        }
         assert!(plans.iter().any(|plan| plan.late.is_some()));
         assert!(plans.iter().any(|plan| plan.power_cut.is_some()));
     }

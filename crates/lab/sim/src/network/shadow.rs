@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_token_from_nowhere_is_a_breach() {
         let cast = Cast::new(4, 1);
-        let mut shadow = Shadow::new(cast.genesis(8, 900));
+        let mut shadow = Shadow::new(cast.genesis(32, 900));
         let account = Key::Account(cast.accounts[0].address());
         let before = Memory::default();
         let executed = {
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn another_block_at_a_known_height_is_a_fork() {
-        let mut shadow = Shadow::new(Cast::new(4, 1).genesis(8, 900));
+        let mut shadow = Shadow::new(Cast::new(4, 1).genesis(32, 900));
         let mut block = first_block(&shadow);
         shadow.observe(&block).unwrap();
         shadow.observe(&block).unwrap();
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_header_that_lies_about_its_receipts_is_found() {
-        let mut shadow = Shadow::new(Cast::new(4, 1).genesis(8, 900));
+        let mut shadow = Shadow::new(Cast::new(4, 1).genesis(32, 900));
         let mut block = first_block(&shadow);
         block.header.receipts = Digest::from([1; 32]);
         assert!(matches!(shadow.observe(&block), Err(Breach::Header { height: 1 })));

@@ -4,8 +4,8 @@ use super::{View, author::Author, draft::Draft, world};
 use opengpu_ledger::{BlockContext, epoch_of, tables::Params};
 use opengpu_types::{
     Address, Amount, BeaconSignature, Boxed, ConsensusKey, Digest, Epoch, Evidence, Height, Millis,
-    Nonce, Operation, Permille, PublicKey, Purpose, Text, ValidatorKeys, View as Turn, Vote,
-    VoteKind,
+    Nonce, Operation, Permille, PublicKey, Purpose, Text, UnbondingId, ValidatorKeys, View as Turn,
+    Vote, VoteKind,
 };
 
 /// Amounts at the edges of their range.
@@ -126,7 +126,7 @@ impl Author {
             0 => Vec::new(),
             1 => vec![Operation::ReportEvidence { evidence: self.noise() }; 16],
             _ => {
-                let keys = self.dice.pick(&self.cast.key_sets).expect("there are keys");
+                let keys = self.dice.pick(&self.cast.proven).expect("there are keys");
                 vec![Operation::RotateKeys { keys: keys.clone() }; 2]
             }
         };
@@ -145,13 +145,15 @@ impl Author {
         let (party, _) = self.payer(state);
         let (validator, nobody) = (self.validator(), self.anyone().address);
         let amount = Amount(self.dice.below_wide(900).saturating_add(1));
-        let operation = match self.dice.below(7) {
+        let operation = match self.dice.below(9) {
             0 => Operation::Delegate { validator, amount },
             1 => Operation::Delegate { validator: nobody, amount },
             2 => Operation::Undelegate { validator, amount: Amount::CAP },
             3 => Operation::ClaimRewards { validator: nobody },
             4 => Operation::Redelegate { from: validator, to: validator, amount },
             5 => Operation::Redelegate { from: validator, to: nobody, amount },
+            6 => Operation::Withdraw { id: UnbondingId(self.dice.below(u64::MAX)) },
+            7 => return self.withdraw_early(context),
             _ => Operation::Unjail,
         };
         Draft::of(party, context, operation)
@@ -159,7 +161,7 @@ impl Author {
 
     /// Registrations that must not pass.
     fn registration(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
-        let mut keys = self.dice.pick(&self.cast.key_sets).expect("there are keys").clone();
+        let mut keys = self.dice.pick(&self.cast.proven).expect("there are keys").clone();
         let (host, commission) = (world::host(1), Permille::ALL);
         let (party, _) = self.payer(state);
         let register = |keys: ValidatorKeys, stake: Amount| Operation::RegisterValidator {
@@ -174,7 +176,7 @@ impl Author {
             1..10 => Draft::of(party, context, register(keys, Amount(1))),
             10..20 => Draft::of(self.operator(), context, register(keys, Amount::CAP)),
             20 if self.dice.one_in(8) => {
-                keys.possession = BeaconSignature(self.dice.bytes());
+                keys.beacon_possession = BeaconSignature(self.dice.bytes());
                 Draft::of(party, context, register(keys, Amount::whole(100)))
             }
             _ => {

@@ -2,20 +2,24 @@
 
 use super::{
     View,
-    cast::{Cast, Party},
+    cast::{Cast, KeySet, Party},
     draft::Draft,
     world::{self, OPERATORS},
 };
 use crate::dice::Dice;
 use opengpu_ledger::{
     BlockContext, Executed, Invalid, epoch_of,
-    tables::{Accounts, ConsensusKeys, Delegations, Params, Seats, SpendingLimits, Validators},
+    tables::{
+        Accounts, CandidateLists, ConsensusKeys, Delegations, Params, Seats, SpendingLimits,
+        Unbondings, Validators,
+    },
 };
 use opengpu_types::{
     Account, Address, Amount, ConsensusKey, Digest, DutyKind, Epoch, Event, Evidence, Height,
-    Millis, Operation, Permille, PublicKey, Purpose, SignedTransaction, Text, ValidatorKeys,
-    ValidatorStatus, View as Turn, VoteKind, mul_div,
+    Millis, Operation, Permille, PublicKey, Purpose, SignedTransaction, Text, UnbondingId,
+    ValidatorKeys, ValidatorStatus, View as Turn, VoteKind, mul_div,
 };
+use std::collections::VecDeque;
 
 /// Most spending limits at a time.
 const LIMITS: usize = 40;
@@ -31,6 +35,8 @@ pub(crate) struct Author {
     pub(crate) limits: Vec<(Address, Address)>,
     /// Every validator that exists, retired ones too.
     pub(crate) validators: Vec<Address>,
+    /// Stake on its way out, oldest first.
+    unbonding: VecDeque<(UnbondingId, Address)>,
     /// Seats to be confirmed.
     duties: Vec<(Address, Epoch)>,
     /// A piece of evidence that was accepted, to be reported again.
@@ -44,6 +50,7 @@ impl Author {
             dice,
             limits: Vec::new(),
             validators: Vec::new(),
+            unbonding: VecDeque::new(),
             duties: Vec::new(),
             punished: None,
         }
@@ -96,6 +103,12 @@ impl Author {
                 }
                 Event::ValidatorClosed { validator, .. } => {
                     self.validators.retain(|known| *known != validator);
+                }
+                Event::UnbondingOpened { id, delegator, .. } => {
+                    self.unbonding.push_back((id, delegator));
+                }
+                Event::UnbondingClosed { id, .. } => {
+                    self.unbonding.retain(|(open, _)| *open != id);
                 }
                 Event::DutyOpened { account, duty: DutyKind::ConfirmSeat { epoch } }
                     if !self.dice.one_in(8) =>
@@ -158,10 +171,11 @@ impl Author {
             5300..5500 => self.revoke(context),
             5500..6500 => self.spend(state, context),
             6500..6700 => self.release(context),
-            6700..7100 => self.delegate(state, context),
-            7100..7500 => self.undelegate(state, context),
-            7500..7600 => self.redelegate(state, context),
-            7600..8500 => self.transfer(state, context),
+            6700..6780 => self.delegate(state, context),
+            6780..6860 => self.undelegate(state, context),
+            6860..6875 => self.redelegate(state, context),
+            6875..7000 => self.withdraw(state, context),
+            7000..8500 => self.transfer(state, context),
             8500..9000 => self.claim(context),
             9000..9200 => self.edit(context),
             9200..9350 => self.unjail(state, context),
@@ -170,7 +184,7 @@ impl Author {
             9980..9985 => self.evidence(state, context),
             9985..9987 if self.dice.one_in(3) => self.register(state, context),
             9987 if self.dice.one_in(3) => self.rotate(state, context),
-            9988 => self.retire(context),
+            9988 => self.retire(state, context),
             _ => self.transfer(state, context),
         }
     }
@@ -254,7 +268,12 @@ impl Author {
             (_, 0) => Operation::Unjail,
             (Purpose::Anything, 1..8) => Operation::Burn { amount },
             (Purpose::Anything | Purpose::Transfers, _) => transfer,
-            (Purpose::Stake, _) => Operation::Delegate { validator: self.validator(), amount },
+            (Purpose::Stake, _) => {
+                // To a few validators only, or there would be a delegation of everyone to everyone.
+                let few = self.validators.get(..2).unwrap_or_default();
+                let validator = self.dice.pick(few).copied().unwrap_or(spender.address);
+                Operation::Delegate { validator, amount }
+            }
         };
         Draft::of(owner, context, operation).by(spender)
     }
@@ -284,21 +303,42 @@ impl Author {
     fn delegation(&mut self, state: &View<'_>) -> Option<(Party, Address, Amount)> {
         for _ in 0..8 {
             let (party, validator) = (self.anyone(), self.validator());
-            let found = state.view::<Delegations>((party.address, validator)).ok().flatten();
-            let owner = state.view::<Validators>(validator).ok().flatten();
-            if let (Some(found), Some(owner)) = (found, owner) {
-                let worth = match found.shares == owner.shares {
-                    true => owner.stake.0,
-                    false => mul_div(found.shares.0, owner.stake.0, owner.shares.0)?,
-                };
-                return Some((party, validator, Amount(worth)));
+            if let Some(found) = Self::worth(state, party, validator) {
+                return Some(found);
             }
         }
         None
     }
 
+    /// What a party's delegation is worth, if there is one.
+    fn worth(
+        state: &View<'_>,
+        party: Party,
+        validator: Address,
+    ) -> Option<(Party, Address, Amount)> {
+        let found = state.view::<Delegations>((party.address, validator)).ok().flatten()?;
+        let owner = state.view::<Validators>(validator).ok().flatten()?;
+        let worth = match found.shares == owner.shares {
+            true => owner.stake.0,
+            false => mul_div(found.shares.0, owner.stake.0, owner.shares.0)?,
+        };
+        Some((party, validator, Amount(worth)))
+    }
+
+    /// A delegation to a validator that has retired and waits for its last delegators.
+    fn leftover(&self, state: &View<'_>) -> Option<(Party, Address, Amount)> {
+        let retired = |address: &&Address| {
+            let found = state.view::<Validators>(**address).ok().flatten();
+            found.is_some_and(|found| found.status == ValidatorStatus::Retired)
+        };
+        let validator = *self.validators.iter().find(retired)?;
+        self.cast.parties.iter().find_map(|party| Self::worth(state, *party, validator))
+    }
+
     fn undelegate(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
-        let Some((party, validator, worth)) = self.delegation(state) else {
+        let leftover = if self.dice.one_in(2) { self.leftover(state) } else { None };
+        let found = leftover.or_else(|| self.delegation(state));
+        let Some((party, validator, worth)) = found else {
             return self.delegate(state, context);
         };
         let amount = match party.address == validator || self.dice.one_in(3) {
@@ -314,6 +354,32 @@ impl Author {
         };
         let (to, amount) = (self.validator(), Amount(worth.0 / 2));
         Draft::of(party, context, Operation::Redelegate { from, to, amount })
+    }
+
+    /// Some of the stake that has waited longest, if it is mature; not always the first, whose owner
+    /// may have nothing left to pay with.
+    fn withdraw(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
+        let place = self.dice.below(16);
+        let found = usize::try_from(place).ok().and_then(|place| self.unbonding.get(place));
+        let Some((id, owner)) = found.copied() else {
+            return self.undelegate(state, context);
+        };
+        let parameters = state.must::<Params>(()).expect("blocks begin with parameters");
+        let now = epoch_of(context.height, &parameters);
+        let entry = state.view::<Unbondings>(id).ok().flatten();
+        let mature =
+            entry.is_some_and(|entry| entry.matures <= context.time && entry.epoch.plus(2) < now);
+        match (mature, self.cast.party(&owner)) {
+            (true, Some(party)) => Draft::of(party, context, Operation::Withdraw { id }),
+            _ => self.transfer(state, context),
+        }
+    }
+
+    /// The stake that was the last to begin.
+    pub(crate) fn withdraw_early(&mut self, context: &BlockContext) -> Draft {
+        let (id, owner) = self.unbonding.back().copied().unwrap_or((UnbondingId(0), Address::ZERO));
+        let party = self.cast.party(&owner).unwrap_or_else(|| self.anyone());
+        Draft::of(party, context, Operation::Withdraw { id })
     }
 
     fn claim(&mut self, context: &BlockContext) -> Draft {
@@ -402,12 +468,12 @@ impl Author {
         self.dice.pick(&seats.seats).map(|seat| seat.consensus)
     }
 
-    /// Keys that no validator uses.
-    pub(crate) fn free_keys(&mut self, state: &View<'_>) -> ValidatorKeys {
+    /// Keys that are nobody's, with an operator's proofs.
+    pub(crate) fn free_keys(&mut self, state: &View<'_>, operator: &Address) -> ValidatorKeys {
         loop {
             let keys = self.dice.pick(&self.cast.key_sets).expect("there are keys");
-            if matches!(state.find::<ConsensusKeys>(keys.consensus), Ok(None)) {
-                return keys.clone();
+            if matches!(state.find::<ConsensusKeys>(keys.consensus()), Ok(None)) {
+                return keys.of(self.cast.chain, operator);
             }
         }
     }
@@ -415,30 +481,34 @@ impl Author {
     fn register(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
         let operators = self.cast.parties.get(..OPERATORS).unwrap_or_default();
         let mut idle = operators.iter().filter(|party| !self.validators.contains(&party.address));
-        let Some(party) = idle.next().copied() else { return self.retire(context) };
-        let keys = self.free_keys(state);
+        let Some(party) = idle.next().copied() else {
+            return self.retire(state, context);
+        };
+        let keys = self.free_keys(state, &party.address);
         let (host, commission) = (world::host(9), Permille::ZERO);
         let stake = Amount::whole(self.dice.below(200).saturating_add(100));
         Draft::of(party, context, Operation::RegisterValidator { keys, host, commission, stake })
     }
 
     fn rotate(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
-        let keys = self.free_keys(state);
-        Draft::of(self.operator(), context, Operation::RotateKeys { keys })
+        let operator = self.operator();
+        let keys = self.free_keys(state, &operator.address);
+        Draft::of(operator, context, Operation::RotateKeys { keys })
     }
 
     /// A validator asks for the keys that another one votes with.
     pub(crate) fn rotate_to_taken(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
         let operator = self.operator();
-        let is_taken = |keys: &&ValidatorKeys| matches!(state.view::<ConsensusKeys>(keys.consensus), Ok(Some(owner)) if *owner != operator.address);
+        let is_taken = |keys: &&KeySet| matches!(state.view::<ConsensusKeys>(keys.consensus()), Ok(Some(holder)) if holder.operator != operator.address);
         let keys = self.cast.key_sets.iter().find(is_taken).or(self.cast.key_sets.first());
-        let keys = keys.expect("there are keys").clone();
+        let keys = keys.expect("there are keys").of(self.cast.chain, &operator.address);
         Draft::of(operator, context, Operation::RotateKeys { keys })
     }
 
-    fn retire(&mut self, context: &BlockContext) -> Draft {
+    fn retire(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
         let operator = self.operator();
-        let operation = match self.validators.len() > VALIDATORS {
+        let candidates = state.must_view::<CandidateLists>(()).expect("blocks begin with them");
+        let operation = match candidates.validators.len() > VALIDATORS {
             true => Operation::Retire,
             false => Operation::Unjail,
         };

@@ -1,7 +1,8 @@
 //! Who acts: a fixed cast of real keys, made once, because making them costs more than the rest.
 
+use commonware_codec::EncodeFixed as _;
 use commonware_cryptography::{Signer as _, ed25519::PrivateKey};
-use opengpu_crypto::{BeaconKeypair, Keypair};
+use opengpu_crypto::{BeaconKeypair, Keypair, prove_ed25519_possession};
 use opengpu_types::{
     Address, ChainId, ConsensusKey, Digest, Epoch, Evidence, PublicKey, ValidatorKeys, View, Vote,
     VoteKind,
@@ -25,8 +26,34 @@ pub(crate) struct Cast {
     pub(crate) parties: Vec<Party>,
     places: BTreeMap<Address, usize>,
     /// Keys that validators can register with.
-    pub(crate) key_sets: Vec<ValidatorKeys>,
+    pub(crate) key_sets: Vec<KeySet>,
+    /// What the party of the same place would register with each of them.
+    pub(crate) proven: Vec<ValidatorKeys>,
     secrets: BTreeMap<ConsensusKey, PrivateKey>,
+}
+
+/// The two keys of a validator.
+#[derive(Clone, Debug)]
+pub(crate) struct KeySet {
+    consensus: PrivateKey,
+    beacon: BeaconKeypair,
+}
+
+impl KeySet {
+    pub(crate) fn consensus(&self) -> ConsensusKey {
+        consensus_key(&self.consensus)
+    }
+
+    /// What an operator registers. Proving costs two signatures, so this is for rare occasions.
+    pub(crate) fn of(&self, chain: ChainId, operator: &Address) -> ValidatorKeys {
+        let seed = self.consensus.encode_fixed();
+        ValidatorKeys {
+            consensus: self.consensus(),
+            consensus_possession: prove_ed25519_possession(&seed, chain.0, operator),
+            beacon: self.beacon.public_key(),
+            beacon_possession: self.beacon.prove_possession(chain.0, operator),
+        }
+    }
 }
 
 impl Cast {
@@ -34,18 +61,15 @@ impl Cast {
         let parties: Vec<Party> = (0..parties).map(party).collect();
         let places = parties.iter().enumerate().map(|(place, party)| (party.address, place));
         let places = places.collect();
-        let secrets: Vec<_> = (0..key_sets as u64).map(PrivateKey::from_seed).collect();
-        let key_sets = secrets.iter().enumerate().map(|(place, secret)| {
-            let beacon = BeaconKeypair::from_seed(secret_bytes("beacon", place));
-            ValidatorKeys {
-                consensus: consensus_key(secret),
-                beacon: beacon.public_key(),
-                possession: beacon.prove_possession(chain.0),
-            }
+        let key_sets = (0..key_sets).map(|place| KeySet {
+            consensus: PrivateKey::from_seed(place as u64),
+            beacon: BeaconKeypair::from_seed(secret_bytes("beacon", place)),
         });
-        let key_sets = key_sets.collect();
-        let secrets = secrets.into_iter().map(|secret| (consensus_key(&secret), secret)).collect();
-        Self { chain, parties, places, key_sets, secrets }
+        let key_sets: Vec<KeySet> = key_sets.collect();
+        let secrets = key_sets.iter().map(|set| (set.consensus(), set.consensus.clone())).collect();
+        let proven = key_sets.iter().zip(parties.iter().cycle());
+        let proven = proven.map(|(keys, party)| keys.of(chain, &party.address)).collect();
+        Self { chain, parties, places, key_sets, proven, secrets }
     }
 
     /// The party of an address, if it is one of the cast.

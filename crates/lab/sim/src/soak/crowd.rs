@@ -4,8 +4,8 @@
 use super::{author::Author, draft::Draft, world};
 use opengpu_ledger::{BlockContext, Memory, Overlay, State as _};
 use opengpu_types::{
-    Account, Address, Amount, Entry, Key, List, Operation, Permille, Shares, SignedTransaction,
-    Validator, ValidatorStatus,
+    Account, Address, Amount, ConsensusKey, Entry, Key, KeyHolder, List, Operation, Permille,
+    Shares, SignedTransaction, Validator, ValidatorStatus,
 };
 
 /// A copy of `state` without room for a validator, and a registration; `None` before genesis or
@@ -42,21 +42,28 @@ pub(super) fn prepare(
             break;
         }
         let account = Account { entries: 1, ..Account::default() };
+        let mut filler = filler.clone();
+        filler.keys.consensus = ConsensusKey([0xee; 32]);
+        let [one, other, ..] = &mut filler.keys.consensus.0;
+        (*one, *other) = (high, low);
+        let holder = KeyHolder { operator: address, seated: None, released: false };
+        let key = Key::ConsensusKey(filler.keys.consensus);
         crowded.commit([
             (Key::Account(address), Some(Entry::Account(account))),
-            (Key::Validator(address), Some(Entry::Validator(filler.clone().into()))),
+            (Key::Validator(address), Some(Entry::Validator(filler.into()))),
+            (key, Some(Entry::KeyHolder(holder))),
         ]);
     }
     crowded.commit([(Key::Candidates, Some(Entry::Candidates(candidates)))]);
 
     let view = Overlay::new(state);
-    let keys = author.free_keys(&view);
     let (host, commission, stake) = (world::host(1), Permille::ZERO, Amount::whole(100));
-    let register = Operation::RegisterValidator { keys, host, commission, stake };
     let party = (0..64).find_map(|_| {
         let (party, balance) = author.payer(&view);
         let idle = matches!(state.get(&Key::Validator(party.address)), Ok(None));
         (idle && balance > Amount::whole(200)).then_some(party)
     })?;
+    let keys = author.free_keys(&view, &party.address);
+    let register = Operation::RegisterValidator { keys, host, commission, stake };
     Some((crowded, Draft::of(party, context, register).sign(&view)))
 }

@@ -6,7 +6,7 @@ use opengpu_types::{Failure, Outcome, Receipt, SignedTransaction};
 use std::{collections::BTreeMap, fmt};
 
 /// Every operation, by [`Operation::name`](opengpu_types::Operation::name).
-const OPERATIONS: [&str; 17] = [
+const OPERATIONS: [&str; 18] = [
     "authorize",
     "burn",
     "claim-rewards",
@@ -24,6 +24,7 @@ const OPERATIONS: [&str; 17] = [
     "transfer",
     "undelegate",
     "unjail",
+    "withdraw",
 ];
 
 /// Every reason by which a block refuses a transaction, by [`Invalid::name`].

@@ -25,7 +25,7 @@ fn permille(thousandths: u16) -> Permille {
 
 fn parameters() -> Parameters {
     Parameters {
-        epoch_blocks: 96,
+        epoch_blocks: 144,
         seats: 18,
         minimum_stake: Amount::whole(100),
         unbonding: Millis(60_000),
@@ -66,7 +66,7 @@ pub(crate) fn genesis(cast: &Cast) -> Genesis {
     let validators = cast.parties.iter().zip(&cast.key_sets).take(FIRST_VALIDATORS);
     let validators = validators.zip(4_000u16..).map(|((party, keys), port)| GenesisValidator {
         operator: party.address,
-        keys: keys.clone(),
+        keys: keys.of(cast.chain, &party.address),
         host: host(port),
         commission: permille(100),
         stake: Amount::whole(5_000),
