@@ -59,7 +59,7 @@ impl Stall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Too few seats have said where they stand.
-    Ask,
+    Wait,
     /// Vote only above a final block of at least this view.
     Watch(View),
     /// Nothing was forgotten.
@@ -84,7 +84,7 @@ pub fn judge<K: Ord>(
 ) -> Verdict {
     // Who is in a later epoch cannot tell about this one. The chain will take us there.
     let told: Vec<_> = told.values().filter(|standing| standing.epoch <= epoch).collect();
-    let Some(spare) = told.len().checked_sub(needed(voters)) else { return Verdict::Ask };
+    let Some(spare) = told.len().checked_sub(needed(voters)) else { return Verdict::Wait };
     let highest = |view: fn(&Standing) -> View| {
         let views = told.iter().map(|it| if it.epoch == epoch { view(it) } else { View(0) });
         let mut views: Vec<_> = views.collect();
@@ -126,8 +126,8 @@ mod tests {
 
     #[test]
     fn a_seat_asks_until_enough_others_answered() {
-        assert_eq!(four(9, &[]), Verdict::Ask);
-        assert_eq!(four(9, &[9]), Verdict::Ask);
+        assert_eq!(four(9, &[]), Verdict::Wait);
+        assert_eq!(four(9, &[9]), Verdict::Wait);
         assert_eq!(four(9, &[9, 9]), Verdict::Vote);
     }
 
@@ -153,7 +153,7 @@ mod tests {
     fn answers_of_other_epochs_tell_nothing_or_that_nothing_happened_yet() {
         let mut told = told(&[1]);
         told.insert(7, standing(6, 1, 1));
-        assert_eq!(judge(EPOCH, 4, View(0), &told, false), Verdict::Ask);
+        assert_eq!(judge(EPOCH, 4, View(0), &told, false), Verdict::Wait);
         told.insert(8, standing(4, 900, 900));
         assert_eq!(judge(EPOCH, 4, View(0), &told, false), Verdict::Vote);
     }

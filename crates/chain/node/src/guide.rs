@@ -38,11 +38,11 @@ const BACKLOG: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// Where do you stand?
-    AskStanding,
+    WantStanding,
     /// Here; nowhere if no epoch runs yet.
     Standing(Option<Standing>),
     /// Which steps lead on from this epoch?
-    AskSteps(Epoch),
+    WantSteps(Epoch),
     /// These; and the newest certificate of the running epoch.
     Steps {
         /// In order, from the epoch that was asked for.
@@ -55,12 +55,12 @@ pub enum Message {
 impl Write for Message {
     fn write(&self, buffer: &mut impl BufMut) {
         match self {
-            Self::AskStanding => buffer.put_u8(0),
+            Self::WantStanding => buffer.put_u8(0),
             Self::Standing(standing) => {
                 buffer.put_u8(1);
                 standing.write(buffer);
             }
-            Self::AskSteps(epoch) => {
+            Self::WantSteps(epoch) => {
                 buffer.put_u8(2);
                 epoch.write(buffer);
             }
@@ -76,9 +76,9 @@ impl Write for Message {
 impl EncodeSize for Message {
     fn encode_size(&self) -> usize {
         let body = match self {
-            Self::AskStanding => 0,
+            Self::WantStanding => 0,
             Self::Standing(standing) => standing.encode_size(),
-            Self::AskSteps(epoch) => epoch.encode_size(),
+            Self::WantSteps(epoch) => epoch.encode_size(),
             Self::Steps { steps, head } => steps.encode_size().saturating_add(head.encode_size()),
         };
         body.saturating_add(1)
@@ -90,9 +90,9 @@ impl Read for Message {
 
     fn read_cfg(buffer: &mut impl Buf, (): &()) -> Result<Self, Error> {
         match u8::read(buffer)? {
-            0 => Ok(Self::AskStanding),
+            0 => Ok(Self::WantStanding),
             1 => Ok(Self::Standing(Option::<Standing>::read(buffer)?)),
-            2 => Ok(Self::AskSteps(Epoch::read(buffer)?)),
+            2 => Ok(Self::WantSteps(Epoch::read(buffer)?)),
             3 => {
                 let steps = List::read(buffer)?;
                 Ok(Self::Steps { steps, head: read_certificate(buffer)? })
@@ -190,10 +190,10 @@ where
             return;
         };
         let answer = match message {
-            Message::AskStanding => {
+            Message::WantStanding => {
                 Message::Standing(self.config.turn.standing(&consensus_key(&peer)))
             }
-            Message::AskSteps(first) => match self.steps(first).await {
+            Message::WantSteps(first) => match self.steps(first).await {
                 Ok(answer) => answer,
                 Err(error) => {
                     tracing::warn!(%error, "a peer's question stays unanswered");
@@ -227,10 +227,10 @@ mod tests {
         let standing = Standing { epoch: Epoch(3), view: View(9), heard: View(8) };
         let steps = Message::Steps { steps: List::empty(), head: vec![1, 2] };
         for message in [
-            Message::AskStanding,
+            Message::WantStanding,
             Message::Standing(None),
             Message::Standing(Some(standing)),
-            Message::AskSteps(Epoch(7)),
+            Message::WantSteps(Epoch(7)),
             steps,
         ] {
             let bytes = message.encode();

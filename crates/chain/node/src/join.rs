@@ -77,7 +77,7 @@ where
         self.track(seats.epoch).await?;
         let (mut head, mut heard, mut idle) = (None, BTreeSet::new(), 0);
         while idle < PATIENCE {
-            guide.ask(Recipients::All, Message::AskSteps(seats.epoch));
+            guide.ask(Recipients::All, Message::WantSteps(seats.epoch));
             let pause = context.sleep(REPEAT);
             futures::pin_mut!(pause);
             loop {

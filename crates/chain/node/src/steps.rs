@@ -169,7 +169,7 @@ mod tests {
             chain: ChainId(1),
             rules: RuleVersion(1),
             upgrade: None,
-            height: Height(epoch * 4 + 3),
+            height: Height(epoch),
             epoch: Epoch(epoch),
             view: View(4),
             parent_view: View(3),
@@ -182,7 +182,8 @@ mod tests {
             receipts: digest,
             next_seats: digest,
         };
-        let seats = SeatSet { epoch: Epoch(epoch + 1), seed: Seed([2; 32]), seats: List::empty() };
+        let seats =
+            SeatSet { epoch: Epoch(epoch).plus(1), seed: Seed([2; 32]), seats: List::empty() };
         Step { header, certificate: vec![7; 9], seats }
     }
 

@@ -13,7 +13,8 @@
 //! - Votes, certificates and requests of an epoch travel on sub-channels of their own, so a message
 //!   of another epoch never reaches (and never discredits a peer at) the running engine.
 //! - Every epoch has a vote journal of its own. The engine makes a vote durable there before it
-//!   sends it, so a restart on the same data folder does not vote twice.
+//!   sends it, so a restart on the same data folder does not vote twice; one on another folder is
+//!   the business of [`watch`].
 //! - Peers are tracked per epoch: the seats of this and of the next epoch, and the guests.
 //! - A message of a later epoch shows that this node is behind: its sender is asked for the last
 //!   block of the running epoch. It is only a hint, and costs its sender a request.
@@ -21,22 +22,22 @@
 //!
 //! Not here: which seats an epoch has (the ledger decides) and what is in a block.
 
+mod launch;
+mod watch;
+
 use crate::{
-    committee::{Committee, CommitteeError, Committees, Scheme, public_key},
-    elector::SeatElector,
+    committee::{Committee, CommitteeError, Committees, public_key},
     engine::{Automaton, Marshal, StateMailbox},
-    evidence::Informer,
-    guard::{self, Stall, Verdict},
-    guide::{Guide, Message as GuideMessage},
+    guard::Stall,
+    guide::Guide,
     steps::{Step, Steps, StepsError},
     store::{self, Databases},
-    turn::{Finalization, Standing, Turn},
+    turn::{Standing, Turn},
 };
 use commonware_codec::Encode as _;
 use commonware_consensus::{
-    Viewable as _,
-    simplex::{self, Floor, ForwardPolicy, SkipBudget, SkipPolicy},
-    types::{Epoch as EngineEpoch, Epocher as _, FixedEpocher, Height, ViewDelta},
+    simplex::Floor,
+    types::{Epoch as EngineEpoch, Epocher as _, FixedEpocher, Height},
 };
 use commonware_cryptography::{
     Digestible as _, Signer as _,
@@ -44,37 +45,28 @@ use commonware_cryptography::{
 };
 use commonware_macros::{select, select_loop};
 use commonware_p2p::{
-    Address, AddressableManager, AddressableTrackedPeers, Blocker, Channel, Message, Receiver,
-    Recipients, Sender,
-    utils::mux::{Builder as _, Error as MuxError, MuxHandle, Muxer, SubReceiver, SubSender},
+    Address, AddressableManager, AddressableTrackedPeers, Blocker, Receiver, Sender,
 };
 use commonware_parallel::Strategy;
 use commonware_runtime::{
-    Clock, Error as RuntimeError, Handle, Metrics, Spawner, Storage,
+    Clock, Handle, Metrics, Spawner, Storage,
     buffer::paged::CacheRef,
     telemetry::metrics::{Gauge, GaugeExt as _, MetricsExt as _},
 };
-use commonware_utils::{NZDuration, NZUsize, channel::mpsc, ordered::Map, vec::NonEmptyVec};
-use opengpu_types::{ChainId, Digest, Entry, Epoch, Evidence, Key, SeatSet, View};
+use commonware_utils::{channel::mpsc, ordered::Map, vec::NonEmptyVec};
+use launch::{Channels, Running, split};
+use opengpu_types::{ChainId, Digest, Entry, Epoch, Evidence, Key, SeatSet};
 use rand_core::CryptoRng;
 use std::{
     collections::BTreeMap,
-    num::NonZeroUsize,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-const MAILBOX: NonZeroUsize = NZUsize!(1_024);
-const REPLAY_BUFFER: NonZeroUsize = NZUsize!(1024 * 1024);
-const WRITE_BUFFER: NonZeroUsize = NZUsize!(256 * 1024);
-/// Views behind the last final one for which votes are kept, as evidence and for slow peers.
-const VIEW_RETENTION: ViewDelta = ViewDelta::new(256);
 /// How often a node that only watches looks whether it may vote.
 const WATCHING: Duration = Duration::from_millis(250);
 /// How often a node looks whether the step of an epoch can be completed.
 const VOTING: Duration = Duration::from_secs(2);
-/// Pause until a channel that was closed can be opened again.
-const REOPEN: Duration = Duration::from_millis(10);
 /// Registered validators without a seat that stay linked, by stake: they must follow the chain to be
 /// ready for one. The network reserves memory for each.
 pub const MAX_CANDIDATES: usize = 16;
@@ -201,34 +193,6 @@ where
     pub partition_prefix: String,
 }
 
-/// The three channels of consensus, split by epoch.
-struct Channels<S: Sender> {
-    votes: MuxHandle<S>,
-    later_votes: mpsc::Receiver<(Channel, Message<S::PublicKey>)>,
-    certificates: MuxHandle<S>,
-    later_certificates: mpsc::Receiver<(Channel, Message<S::PublicKey>)>,
-    requests: MuxHandle<S>,
-}
-
-/// A pair of channels of one epoch.
-type Link<S> = (SubSender<S>, SubReceiver<PublicKey>);
-
-/// The engine of the running epoch; dropping it stops it.
-struct Running {
-    epoch: EngineEpoch,
-    committee: Committee,
-    anchor: Digest,
-    /// Where the engine's own votes of an earlier life end, unless it votes.
-    watching: Option<View>,
-    handle: Handle<()>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.handle.abort();
-    }
-}
-
 /// Runs the engines.
 pub struct Epochs<E, T, M, B>
 where
@@ -341,50 +305,6 @@ where
         now.checked_add(pause).unwrap_or(now)
     }
 
-    /// Notes where another seat stands. The first answer counts, because later ones run ahead of us;
-    /// but what it has heard from us may grow while it starts, too.
-    fn hear(&mut self, running: &Running, peer: PublicKey, told: GuideMessage) {
-        let GuideMessage::Standing(Some(standing)) = told else { return };
-        let seated = running.committee.contains(&peer) && peer != self.config.key.public_key();
-        if seated && running.watching.is_some() && standing.epoch.0 <= running.epoch.get() {
-            let known = self.told.entry(peer).or_insert(standing);
-            known.heard = known.heard.max(standing.heard);
-        }
-    }
-
-    /// Lets a watching node vote as soon as no forgotten vote can be repeated.
-    async fn judge<S>(
-        &mut self,
-        running: Running,
-        own: View,
-        channels: &mut Channels<S>,
-    ) -> Result<Running, EpochError>
-    where
-        S: Sender<PublicKey = PublicKey>,
-    {
-        let epoch = Epoch(running.epoch.get());
-        let voters = running.committee.voters();
-        let newest = self.config.turn.finalization(epoch);
-        let stalled =
-            self.stall.lasts(self.context.current(), newest.as_ref().map(Finalization::view));
-        let me = self.config.key.public_key();
-        let others = voters.iter().filter(|voter| **voter != me).cloned().collect();
-        self.config.guide.ask(Recipients::Some(others), GuideMessage::AskStanding);
-        let floor = match guard::judge(epoch, voters.len(), own, &self.told, stalled) {
-            Verdict::Ask => return Ok(running),
-            Verdict::Watch(until) => match newest.filter(|newest| newest.view().get() >= until.0) {
-                Some(newest) => Floor::Finalized(newest),
-                None => return Ok(running),
-            },
-            Verdict::Vote => Floor::Genesis(running.anchor),
-        };
-        tracing::info!(epoch = epoch.0, from = ?floor_view(&floor), "this node votes");
-        self.cleared = true;
-        let (committee, anchor) = (running.committee.clone(), running.anchor);
-        drop(running);
-        self.launch(committee, anchor, floor, None, channels).await
-    }
-
     /// Completes the steps of the epochs that ended, as far as their certificates are here.
     async fn remember_steps(&mut self, running: &Running) -> Result<(), EpochError> {
         loop {
@@ -482,93 +402,6 @@ where
         Ok(running)
     }
 
-    /// Starts the engine of an epoch; `watching` tells where its own votes end if it may not vote.
-    async fn launch<S>(
-        &mut self,
-        committee: Committee,
-        anchor: Digest,
-        floor: Floor<Scheme, Digest>,
-        watching: Option<View>,
-        channels: &mut Channels<S>,
-    ) -> Result<Running, EpochError>
-    where
-        S: Sender<PublicKey = PublicKey>,
-    {
-        let epoch = EngineEpoch::new(committee.seats().epoch.0);
-        let me = self.config.key.public_key();
-        let seated = committee.contains(&me);
-        let watching = watching.filter(|_| seated);
-        let votes = seated && watching.is_none();
-        let (scheme, partition) = if votes {
-            (committee.voting_scheme(self.config.chain, &self.config.key), self.journal(epoch))
-        } else {
-            (committee.watching_scheme(self.config.chain, &me), self.watch_journal(epoch))
-        };
-        let links = (
-            self.link(&mut channels.votes, epoch).await?,
-            self.link(&mut channels.certificates, epoch).await?,
-            self.link(&mut channels.requests, epoch).await?,
-        );
-        let context = self.context.child("consensus").with_attribute("epoch", epoch);
-        let context = context.with_attribute("votes", votes);
-        let elector = SeatElector::new(committee.seats().clone());
-        let config = self.engine_config(epoch, scheme, elector, floor, partition);
-        let handle = simplex::Engine::new(context, config).start(links.0, links.1, links.2);
-        let _ = self.votes.try_set(u64::from(votes));
-        let seats = committee.voters().len();
-        tracing::info!(epoch = epoch.get(), seats, seated, votes, "epoch opened");
-        Ok(Running { epoch, committee, anchor, watching, handle })
-    }
-
-    /// Opens a channel of an epoch; an engine that was just stopped may still hold it.
-    async fn link<S>(
-        &mut self,
-        channel: &mut MuxHandle<S>,
-        epoch: EngineEpoch,
-    ) -> Result<Link<S>, EpochError>
-    where
-        S: Sender<PublicKey = PublicKey>,
-    {
-        loop {
-            match channel.register(epoch.get()).await {
-                Ok(link) => return Ok(link),
-                Err(MuxError::AlreadyRegistered(_)) => self.context.sleep(REOPEN).await,
-                Err(_) => return Err(EpochError::ChannelClosed),
-            }
-        }
-    }
-
-    /// Votes are on disk here before they are sent.
-    fn journal(&self, epoch: EngineEpoch) -> String {
-        format!("{}-votes-{epoch}", self.config.partition_prefix)
-    }
-
-    /// What a watching engine saw. Kept apart: it says nothing about this node's own votes.
-    fn watch_journal(&self, epoch: EngineEpoch) -> String {
-        format!("{}-watch-{epoch}", self.config.partition_prefix)
-    }
-
-    /// The highest view in which this node's journal holds anything.
-    async fn journal_end(&mut self, epoch: EngineEpoch) -> Result<View, EpochError> {
-        let names = match self.context.scan(&self.journal(epoch)).await {
-            Ok(names) => names,
-            Err(RuntimeError::PartitionMissing(_)) => return Ok(View(0)),
-            Err(error) => return Err(EpochError::Store(error.to_string())),
-        };
-        // The journal has a file for each view, named by its number.
-        let views = names.into_iter().filter_map(|name| name.try_into().ok());
-        Ok(View(views.map(u64::from_be_bytes).max().unwrap_or(0)))
-    }
-
-    /// Removes the journals of epochs that cannot open again.
-    async fn forget_journals(&mut self, epoch: EngineEpoch) {
-        let Some(old) = epoch.previous().and_then(EngineEpoch::previous) else { return };
-        for partition in [self.journal(old), self.watch_journal(old)] {
-            // Mostly one of the two does not exist.
-            let _ = self.context.remove(&partition, None).await;
-        }
-    }
-
     /// Validators without a seat, as of the newest state, those with most stake first.
     async fn candidates(&mut self) -> Result<Vec<(PublicKey, Address)>, EpochError> {
         let listed = self.entry(&Key::Candidates).await?;
@@ -596,67 +429,6 @@ where
             self.config.marshal.hint_finalized(last, NonEmptyVec::new(from));
         }
     }
-
-    fn engine_config(
-        &self,
-        epoch: EngineEpoch,
-        scheme: Scheme,
-        elector: SeatElector,
-        floor: Floor<Scheme, Digest>,
-        partition: String,
-    ) -> EngineConfig<E, T, B> {
-        let Timeouts { leader, certification, retry, skip, fetch } = self.config.timeouts;
-        simplex::Config {
-            scheme,
-            blocker: self.config.blocker.clone(),
-            automaton: self.config.automaton.clone(),
-            relay: self.config.automaton.clone(),
-            reporter: Informer::new(
-                self.config.automaton.clone(),
-                self.config.chain,
-                elector.seats().clone(),
-                self.config.turn.clone(),
-                self.config.evidence.clone(),
-            ),
-            elector,
-            strategy: self.config.strategy.clone(),
-            partition,
-            mailbox_size: MAILBOX,
-            epoch,
-            floor,
-            replay_buffer: REPLAY_BUFFER,
-            write_buffer: WRITE_BUFFER,
-            page_cache: self.config.page_cache.clone(),
-            leader_timeout: leader,
-            certification_timeout: certification,
-            timeout_retry: retry,
-            view_retention: VIEW_RETENTION,
-            skip: SkipPolicy::Enabled { timeout: skip, budget: SkipBudget::Participants },
-            fetch_timeout: NZDuration!(fetch),
-            fetch_retry_delay: Duration::from_millis(100),
-            forward: ForwardPolicy::SilentLeader,
-            // Late conflicts must still be evidence.
-            track_historical_votes: true,
-        }
-    }
-}
-
-type EngineConfig<E, T, B> = simplex::Config<
-    Scheme,
-    SeatElector,
-    B,
-    Digest,
-    Automaton<E, T>,
-    Automaton<E, T>,
-    Informer<Automaton<E, T>>,
-    T,
->;
-
-fn floor_view(floor: &Floor<Scheme, Digest>) -> u64 {
-    match floor {
-        Floor::Genesis(_) => 0,
-        Floor::Finalized(finalization) => finalization.view().get(),
-    }
 }
 
 /// Everyone to whom a node keeps connections in an epoch: the seats of this epoch and the next, and,
@@ -674,24 +446,4 @@ pub(crate) fn tracked_peers(
         .take(MAX_CANDIDATES);
     let guests = Map::from_iter_dedup(guests.clone().into_iter().chain(candidates));
     AddressableTrackedPeers::new(voters, guests)
-}
-
-/// Splits the channels by epoch.
-fn split<E, S, R>(context: &E, votes: (S, R), certificates: (S, R), requests: (S, R)) -> Channels<S>
-where
-    E: Spawner,
-    S: Sender<PublicKey = PublicKey>,
-    R: Receiver<PublicKey = PublicKey>,
-{
-    let (mux, votes, later_votes) =
-        Muxer::builder(context.child("votes"), votes.0, votes.1).with_backup().build();
-    mux.start();
-    let (mux, certificates, later_certificates) =
-        Muxer::builder(context.child("certificates"), certificates.0, certificates.1)
-            .with_backup()
-            .build();
-    mux.start();
-    let (mux, requests) = Muxer::new(context.child("requests"), requests.0, requests.1);
-    mux.start();
-    Channels { votes, later_votes, certificates, later_certificates, requests }
 }
