@@ -36,3 +36,9 @@ fn a_liar_that_nobody_reports_is_caught() {
     let result = run_canary(Canary::NobodyReports);
     assert!(matches!(result, Err(Breach::LiarUnpunished { .. })), "{result:?}");
 }
+
+#[test]
+fn an_impostor_that_nobody_reports_is_caught() {
+    let result = run_canary(Canary::NobodyReportsImpostor);
+    assert!(matches!(result, Err(Breach::LiarUnpunished { .. })), "{result:?}");
+}

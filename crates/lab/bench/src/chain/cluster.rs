@@ -1,8 +1,8 @@
 //! Four validators as processes of the released binary, on a network of their own.
 //!
-//! The network has the parameters of a real one: many seats, epochs of ten idle minutes, weeks of
-//! unbonding.
-//! What differs is who owns tokens: the accounts that pay those that send ([`super::fund`]).
+//! The network has the parameters of a real one: many seats, epochs of an idle hour, weeks of
+//! unbonding. What differs is who owns tokens: the accounts that pay those that send
+//! ([`super::fund`]).
 
 use super::{accounts::NODES, fund};
 use crate::{
@@ -165,8 +165,9 @@ fn folder_size(path: &Path) -> u64 {
 /// Those of a local network, but with the spans of a real one.
 fn parameters(validators: u16) -> Parameters {
     Parameters {
-        epoch_blocks: 600,
+        epoch_blocks: 3_600,
         seats: 32,
+        evidence_epochs: 400,
         unbonding: Millis(14 * DAY),
         jail: Millis(DAY),
         ..devnet::parameters(validators)
@@ -185,4 +186,18 @@ fn free_ports() -> Result<u16, BenchError> {
         }
     }
     Err(BenchError::Nothing("no free ports"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opengpu_ledger::check_genesis;
+
+    #[test]
+    fn the_parameters_can_begin_a_network() {
+        let plan = Plan::new(4, Millis(1_700_000_000_000));
+        let mut network = DevNetwork::generate(&mut StdRng::seed_from_u64(1), &plan).unwrap();
+        network.genesis.parameters = parameters(4);
+        assert_eq!(check_genesis(&network.genesis), Ok(()));
+    }
 }

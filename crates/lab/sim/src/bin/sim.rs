@@ -44,11 +44,18 @@ fn main() -> ExitCode {
             Ok(report) => {
                 faults = faults.saturating_add(report.faults.total());
                 replayed = replayed.saturating_add(u64::from(twice));
-                let Report { faults, height, transactions, convicted, .. } = report;
+                let Report { faults, height, transactions, convicted, impostor, .. } = report;
+                let votes = faults.votes;
+                let played =
+                    impostor.map(|part| format!("{votes} votes of an impostor ({part}), "));
                 println!(
                     "seed {seed}: {height} blocks, {transactions} transactions, {} messages lost, \
-                     {} kills, {} disks lost, {} lies, {convicted} slashed",
-                    faults.messages, faults.kills, faults.disks, faults.lies
+                     {} kills, {} disks lost, {} lies, {}{convicted} slashed",
+                    faults.messages,
+                    faults.kills,
+                    faults.disks,
+                    faults.lies,
+                    played.unwrap_or_default()
                 );
             }
             Err(breach) => {

@@ -3,6 +3,7 @@
 
 use super::{
     Breach, LIMIT, PATIENCE, Production, Report,
+    impostor::Part,
     liar::Lie,
     plan::{Deceit, Plan},
 };
@@ -21,25 +22,19 @@ pub enum Canary {
     NoQuorum,
     /// Reports: nobody holds the key of an account that could report a liar.
     NobodyReports,
+    /// The same, and it is an impostor that contradicts itself.
+    NobodyReportsImpostor,
 }
 
 /// Runs a network that cannot go well.
 pub fn run_canary(canary: Canary) -> Result<Report, Breach> {
-    let deceits = match canary {
+    let plan = match canary {
         Canary::NobodyReports => {
-            vec![Deceit { who: 0, lie: Lie::TwoFinalizes, from_epoch: 0 }]
+            let deceits = vec![Deceit { who: 0, lie: Lie::TwoFinalizes, from_epoch: 0 }];
+            Plan { deceits, ..Plan::quiet() }
         }
-        Canary::SplitBrain | Canary::NoQuorum => Vec::new(),
-    };
-    let plan = Plan {
-        seed: 0,
-        validators: 4,
-        accounts: 4,
-        epoch_blocks: 8,
-        deceits,
-        late: None,
-        acts: Vec::new(),
-        power_cut: None,
+        Canary::NobodyReportsImpostor => Plan::quiet_with(Part::Conflicter),
+        Canary::SplitBrain | Canary::NoQuorum => Plan::quiet(),
     };
     let mut production = Production::new(plan);
     let config = RuntimeConfig::default().with_timeout(Some(LIMIT));
@@ -47,7 +42,7 @@ pub fn run_canary(canary: Canary) -> Result<Report, Breach> {
         match canary {
             Canary::SplitBrain => production.twice(context).await,
             Canary::NoQuorum => production.halved(context).await,
-            Canary::NobodyReports => {
+            Canary::NobodyReports | Canary::NobodyReportsImpostor => {
                 for member in &mut production.cast.members {
                     member.keys.operator = None;
                 }

@@ -2,6 +2,7 @@
 
 use super::{
     cast::{Cast, Member},
+    impostor::Impostor,
     liar::{Liar, Mouth},
     shadow::{Breach, Shadow},
     weather::{Ear, Weather},
@@ -13,7 +14,7 @@ use commonware_p2p::{
     simulated::{self, Link, Network, Oracle},
 };
 use commonware_parallel::Sequential;
-use commonware_runtime::{Clock as _, Supervisor as _, deterministic::Context};
+use commonware_runtime::{Clock as _, Handle, Quota, Supervisor as _, deterministic::Context};
 use commonware_utils::{NZUsize, ordered::Map, probability};
 use opengpu_ledger::State as _;
 use opengpu_node::{
@@ -39,10 +40,14 @@ pub(crate) const SLOW: Link = Link {
     success_rate: probability!(1.0),
 };
 
+/// Time in which everything that is under way arrives, also over slow links.
+const ARRIVAL: Duration = Duration::from_secs(2);
+
 /// What a node finds when it starts again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Disk {
     /// Its own disk, as it left it.
+    #[default]
     Kept,
     /// An empty one.
     Lost,
@@ -50,11 +55,17 @@ pub(crate) enum Disk {
     Restored,
 }
 
+/// The ends of a simulated channel.
+type Outlet = simulated::Sender<PublicKey, Context>;
+type Inlet = simulated::Receiver<PublicKey>;
+
 /// A node of the lab.
 struct Place {
     member: Member,
     liar: Option<Arc<Liar>>,
     running: Option<Node<Context, Sequential>>,
+    /// An impostor that plays instead of the node.
+    impostor: Option<Handle<()>>,
     /// Height up to which its blocks were compared.
     seen: u64,
     /// The disk in use, and how many there are.
@@ -72,6 +83,8 @@ pub(crate) struct Lab {
     weather: Weather,
     places: Vec<Place>,
     guests: Map<PublicKey, PeerAddress>,
+    /// Whose votes are noted.
+    impostor: Option<Arc<Impostor>>,
 }
 
 impl Lab {
@@ -83,6 +96,7 @@ impl Lab {
         genesis: Genesis,
         weather: Weather,
         liars: &[Option<Arc<Liar>>],
+        impostor: Option<Arc<Impostor>>,
     ) -> Self {
         let (network, oracle) = Network::new(
             context.child("network"),
@@ -105,13 +119,14 @@ impl Lab {
             member: member.clone(),
             liar,
             running: None,
+            impostor: None,
             seen: 0,
             disk: 0,
             disks: 1,
         });
         let places = places.collect();
-        let lab =
-            Self { context, name, genesis: Arc::new(genesis), oracle, weather, places, guests };
+        let genesis = Arc::new(genesis);
+        let lab = Self { context, name, genesis, oracle, weather, places, guests, impostor };
         for from in 0..lab.places.len() {
             for to in 0..lab.places.len() {
                 lab.link(from, to, GOOD).await;
@@ -187,16 +202,13 @@ impl Lab {
         if self.is_running(index) {
             return Ok(());
         }
-        let (me, liar) = (self.key(index), self.place(index).liar.clone());
-        let control = self.oracle.control(me.clone());
+        self.unmask(index).await;
+        let control = self.oracle.control(self.key(index));
         let mut opened = Vec::new();
         for (channel, quota) in channels() {
-            let (sender, receiver) =
-                control.register(channel, quota).await.expect("the network runs");
             // Votes are the first channel; a liar is honest on all others.
-            let liar = liar.clone().filter(|_| channel == 0);
-            let ear = Ear { inner: receiver, me: me.clone(), weather: self.weather.clone() };
-            opened.push((Mouth { inner: sender, liar }, ear));
+            let liar = self.place(index).liar.clone().filter(|_| channel == 0);
+            opened.push(self.open(index, channel, quota, liar).await);
         }
         let Ok(channels) = opened.try_into() else {
             return Err(Breach::Stopped("a node has other channels".into()));
@@ -224,6 +236,53 @@ impl Lab {
         Ok(())
     }
 
+    /// A node's end of a channel.
+    async fn open(
+        &self,
+        index: usize,
+        channel: u64,
+        quota: Quota,
+        liar: Option<Arc<Liar>>,
+    ) -> (Mouth<Outlet>, Ear<Inlet>) {
+        let me = self.key(index);
+        let control = self.oracle.control(me.clone());
+        let (sender, receiver) = control.register(channel, quota).await.expect("the network runs");
+        let weather = self.weather.clone();
+        let impostor = self.impostor.clone().filter(|_| channel == 0);
+        (Mouth { inner: sender, liar }, Ear { inner: receiver, me, weather, impostor })
+    }
+
+    /// Lets the impostor play a seat whose node does not run.
+    pub(crate) async fn play(&mut self, index: usize) {
+        let Some(impostor) = self.impostor.clone() else { return };
+        if self.is_running(index) || self.place(index).impostor.is_some() {
+            return;
+        }
+        let [(votes, quota), (certificates, same), ..] = channels();
+        let votes = self.open(index, votes, quota, None).await;
+        let certificates = self.open(index, certificates, same, None).await;
+        let context = self.context.child("impostor");
+        let handle = impostor.play(context, votes, certificates);
+        if let Some(place) = self.places.get_mut(index) {
+            place.impostor = Some(handle);
+        }
+    }
+
+    /// Ends an impostor's play. Peers cut it off for an hour, which then has passed.
+    async fn unmask(&mut self, index: usize) {
+        let playing = self.places.get_mut(index).and_then(|place| place.impostor.take());
+        let Some(handle) = playing else { return };
+        handle.abort();
+        let _ = handle.await;
+        self.context.sleep(ARRIVAL).await;
+        let me = self.key(index);
+        for (from, to) in self.oracle.blocked().await.expect("the network runs") {
+            if to == me {
+                self.oracle.unblock(from, to).await.expect("it was blocked");
+            }
+        }
+    }
+
     /// Kills a node and everything below it; says whether it lived.
     pub(crate) async fn kill(&mut self, index: usize) -> bool {
         let running = self.places.get_mut(index).and_then(|place| place.running.take());
@@ -232,8 +291,11 @@ impl Lab {
         let _ = node.handle.await;
         // The runtime drops what was aborted in its next round.
         self.context.sleep(Duration::from_millis(1)).await;
-        // A process keeps in memory whom it cut off.
+        // A process keeps in memory whom it cut off, and what it has not yet reported.
         let me = self.key(index);
+        if let Some(impostor) = &self.impostor {
+            impostor.forgotten_by(&me);
+        }
         for (from, to) in self.oracle.blocked().await.expect("the network runs") {
             if from == me {
                 self.oracle.unblock(from, to).await.expect("it was blocked");
@@ -298,17 +360,21 @@ impl Lab {
             }
         }
         for validator in shadow.convicted() {
-            let guilty = self.places.iter().any(|place| {
+            let lied = self.places.iter().any(|place| {
                 place.member.operator.address() == *validator
                     && place.liar.as_ref().is_some_and(|liar| liar.told() > 0)
             });
-            if !guilty {
+            let played = self
+                .impostor
+                .as_ref()
+                .is_some_and(|impostor| impostor.operator() == *validator && impostor.is_guilty());
+            if !lied && !played {
                 return Err(Breach::HonestSlashed { validator: *validator });
             }
         }
         let is_honest = |key: &PublicKey| {
             let place = self.places.iter().find(|place| place.member.public_key() == *key);
-            place.is_some_and(|place| place.liar.is_none())
+            place.is_some_and(|place| place.liar.is_none() && place.impostor.is_none())
         };
         let blocked = self.oracle.blocked().await.expect("the network runs");
         if blocked.iter().any(|(from, to)| is_honest(from) && is_honest(to)) {

@@ -4,7 +4,7 @@
 //! ```text
 //!  seed ─► Plan ─► acts of trouble ──────────────► all is well again ─► the end
 //!                  loss, partition, delay, kills,   every honest node   stores equal the shadow
-//!                  lies, load, power cut            must make progress
+//!                  lies, impostors, load, power cut must make progress
 //!                       └────────── after every second: agreement, invariants ──────────┘
 //! ```
 //!
@@ -14,6 +14,7 @@
 
 mod canary;
 mod cast;
+mod impostor;
 mod lab;
 mod liar;
 mod plan;
@@ -21,6 +22,7 @@ mod shadow;
 mod weather;
 
 pub use canary::{Canary, run_canary};
+pub use impostor::Part;
 pub use shadow::Breach;
 
 use crate::dice::Dice;
@@ -33,10 +35,11 @@ use commonware_runtime::{
     },
 };
 use commonware_utils::probability;
+use impostor::Impostor;
 use lab::{Disk, GOOD, Lab, SLOW};
 use liar::Liar;
 use opengpu_types::{Address, Amount, Digest, Entry, Key, Nonce};
-use plan::{Act, Plan};
+use plan::{Act, Imposture, Plan};
 use shadow::Shadow;
 use std::{
     collections::BTreeSet,
@@ -62,13 +65,15 @@ pub struct Faults {
     pub disks: u64,
     /// Second votes that left a liar.
     pub lies: u64,
+    /// Votes of an impostor that reached a node.
+    pub votes: u64,
 }
 
 impl Faults {
     /// All of them.
     pub const fn total(&self) -> u64 {
-        let messages_and_lies = self.messages.saturating_add(self.lies);
-        messages_and_lies.saturating_add(self.kills).saturating_add(self.disks)
+        let words = self.messages.saturating_add(self.lies).saturating_add(self.votes);
+        words.saturating_add(self.kills).saturating_add(self.disks)
     }
 }
 
@@ -83,6 +88,8 @@ pub struct Report {
     pub transactions: u64,
     /// Validators slashed for conflicting votes.
     pub convicted: usize,
+    /// How an impostor played a seat at first.
+    pub impostor: Option<Part>,
     /// The last block.
     pub tip: Option<Digest>,
     /// Everything that any task, message and disk did, in order.
@@ -104,6 +111,7 @@ struct Production {
     plan: Plan,
     cast: Cast,
     liars: Vec<Option<Arc<Liar>>>,
+    impostor: Option<Arc<Impostor>>,
     weather: Weather,
     shadow: Shadow,
     kills: u64,
@@ -156,10 +164,15 @@ impl Production {
                 *place = Some(Arc::new(Liar::new(CHAIN, key, deceit.lie, deceit.from_epoch)));
             }
         }
-        let shadow = Shadow::new(cast.genesis(plan.epoch_blocks, plan.missed_limit()));
+        let genesis = cast.genesis(plan.epoch_blocks, plan.missed_limit());
+        let impostor = plan.imposture.and_then(|imposture| {
+            let member = cast.members.get(imposture.who)?;
+            Some(Arc::new(Impostor::new(imposture.part, member, &genesis)))
+        });
+        let shadow = Shadow::new(genesis);
         let weather = Weather::new(Dice::new(!plan.seed));
         let (kills, disk_faults, disks) = (0, 0, Vec::new());
-        Self { plan, cast, liars, weather, shadow, kills, disk_faults, disks }
+        Self { plan, cast, liars, impostor, weather, shadow, kills, disk_faults, disks }
     }
 
     async fn until_the_cut(&mut self, context: Context, cut: usize) -> Result<(), Breach> {
@@ -169,6 +182,9 @@ impl Production {
         // Whoever runs now dies in the middle of what it writes.
         let running = (0..self.liars.len()).filter(|index| lab.is_running(*index));
         self.kills = self.kills.saturating_add(u64::try_from(running.count()).unwrap_or(0));
+        if let Some(impostor) = &self.impostor {
+            impostor.forgotten_by_all();
+        }
         Ok(())
     }
 
@@ -188,18 +204,36 @@ impl Production {
         let genesis = self.cast.genesis(self.plan.epoch_blocks, self.plan.missed_limit());
         let weather = self.weather.clone();
         weather.set(0, BTreeSet::new());
-        let lab = Lab::new(context.child(name), name, &self.cast, genesis, weather, &self.liars);
+        let context = context.child(name);
+        let impostor = self.impostor.clone();
+        let lab = Lab::new(context, name, &self.cast, genesis, weather, &self.liars, impostor);
         let mut lab = lab.await.with_disks(&self.disks);
+        self.begin(&mut lab, from).await?;
+        Ok(lab)
+    }
+
+    /// Starts everyone who has begun by `act` and does not run.
+    async fn begin(&self, lab: &mut Lab, act: usize) -> Result<(), Breach> {
         for index in 0..self.cast.members.len() {
-            if self.has_begun(index, from) {
+            if self.is_played(index, act) {
+                lab.play(index).await;
+            } else if self.has_begun(index, act) {
                 lab.start(index).await?;
             }
         }
-        Ok(lab)
+        Ok(())
     }
 
     fn has_begun(&self, index: usize, act: usize) -> bool {
         self.plan.late.is_none_or(|(late, begins)| late != index || act >= begins)
+    }
+
+    /// Whether an impostor still plays the seat. An epoch in which it voted is not its validator's
+    /// any more: the two would contradict each other.
+    fn is_played(&self, index: usize, act: usize) -> bool {
+        let first_epoch = self.shadow.height() < self.plan.epoch_blocks;
+        let played = |it: &Imposture| it.who == index && (act < it.acts || first_epoch);
+        self.plan.imposture.as_ref().is_some_and(played)
     }
 
     async fn play(
@@ -212,11 +246,7 @@ impl Production {
         let acts = self.plan.acts.clone();
         for (number, act) in acts.iter().enumerate().skip(from).take(to.saturating_sub(from)) {
             self.act(context, lab, act).await?;
-            for index in 0..self.cast.members.len() {
-                if self.has_begun(index, number.saturating_add(1)) {
-                    lab.start(index).await?;
-                }
-            }
+            self.begin(lab, number.saturating_add(1)).await?;
         }
         Ok(())
     }
@@ -229,8 +259,9 @@ impl Production {
             context.sleep(Duration::from_secs(1)).await;
             // One after the other, so that they die in different states.
             if let Some(index) = act.killed.get(usize::try_from(second).unwrap_or(usize::MAX)) {
-                self.kills = self.kills.saturating_add(u64::from(lab.kill(*index).await));
-                if second == 0 && act.disk != Disk::Kept {
+                let hit = lab.kill(*index).await;
+                self.kills = self.kills.saturating_add(u64::from(hit));
+                if hit && second == 0 && act.disk != Disk::Kept {
                     lab.change_disk(*index, act.disk);
                     self.disk_faults = self.disk_faults.saturating_add(1);
                 }
@@ -277,11 +308,9 @@ impl Production {
 
     /// All is well again: everyone must get on, liars must be slashed, stores must be right.
     async fn finale(&mut self, context: &Context, lab: &mut Lab) -> Result<(), Breach> {
-        for index in 0..self.cast.members.len() {
-            lab.start(index).await?;
-        }
         let wanted = self.shadow.height().saturating_add(self.plan.epoch_blocks).saturating_add(4);
         for second in 0..PATIENCE {
+            self.begin(lab, usize::MAX).await?;
             context.sleep(Duration::from_secs(1)).await;
             lab.compare(&mut self.shadow).await?;
             let standing = self.standing(lab, wanted).await;
@@ -306,11 +335,13 @@ impl Production {
         None
     }
 
-    /// A liar that lied and was not slashed.
+    /// A liar that lied, or an impostor that contradicted itself, and was not slashed.
     fn unpunished(&self) -> Option<Breach> {
         let told = self.liars.iter().zip(&self.cast.members).filter_map(|(liar, member)| {
             liar.as_ref().filter(|liar| liar.told() > 0).map(|_| member.operator.address())
         });
+        let played = self.impostor.iter().filter(|impostor| impostor.must_be_slashed());
+        let told = told.chain(played.map(|impostor| impostor.operator()));
         let mut free = told.filter(|validator| !self.shadow.convicted().contains(validator));
         free.next().map(|validator| Breach::LiarUnpunished { validator })
     }
@@ -339,10 +370,12 @@ impl Production {
                 kills: self.kills,
                 disks: self.disk_faults,
                 lies: lies.fold(0, u64::saturating_add),
+                votes: self.impostor.as_ref().map_or(0, |impostor| impostor.votes()),
             },
             height: self.shadow.height(),
             transactions: self.shadow.transactions(),
             convicted: self.shadow.convicted().len(),
+            impostor: self.impostor.as_ref().map(|impostor| impostor.part()),
             tip: self.shadow.tip().copied(),
             audit,
         }

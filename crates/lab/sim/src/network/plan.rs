@@ -1,6 +1,6 @@
 //! What happens in a run, drawn from its seed before it begins.
 
-use super::{lab::Disk, liar::Lie};
+use super::{impostor::Part, lab::Disk, liar::Lie};
 use crate::dice::Dice;
 
 /// A validator that lies.
@@ -11,8 +11,17 @@ pub(crate) struct Deceit {
     pub(crate) from_epoch: u64,
 }
 
+/// A seat that an impostor plays at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Imposture {
+    pub(crate) who: usize,
+    pub(crate) part: Part,
+    /// Acts after which the validator's own node takes over, once the first epoch is over.
+    pub(crate) acts: usize,
+}
+
 /// Some seconds of trouble.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Act {
     pub(crate) seconds: u64,
     /// Messages lost of a thousand.
@@ -43,13 +52,36 @@ pub(crate) struct Plan {
     pub(crate) acts: Vec<Act>,
     /// After this many acts the power fails everywhere, in the middle of writes.
     pub(crate) power_cut: Option<usize>,
+    /// Nobody is faulty who would not be faulty without it, if there are others.
+    pub(crate) imposture: Option<Imposture>,
 }
 
 impl Plan {
     /// Part of its turns that a validator may miss without losing its seat. If there are liars, all
     /// of them: with an honest seat fewer the same liars could be too many, which no network bears.
     pub(crate) const fn missed_limit(&self) -> u16 {
-        if self.deceits.is_empty() { 900 } else { 1_000 }
+        if self.deceits.is_empty() && self.imposture.is_none() { 900 } else { 1_000 }
+    }
+
+    /// Four validators and no trouble.
+    pub(crate) const fn quiet() -> Self {
+        Self {
+            seed: 0,
+            validators: 4,
+            accounts: 4,
+            epoch_blocks: 8,
+            deceits: Vec::new(),
+            late: None,
+            acts: Vec::new(),
+            power_cut: None,
+            imposture: None,
+        }
+    }
+
+    /// No trouble but an impostor's.
+    pub(crate) fn quiet_with(part: Part) -> Self {
+        let acts = vec![Act { seconds: 20, transfers: 1, ..Act::default() }];
+        Self { acts, imposture: Some(Imposture { who: 0, part, acts: 1 }), ..Self::quiet() }
     }
 
     /// The run of a seed.
@@ -68,9 +100,11 @@ impl Plan {
         }
         let length = 6usize.saturating_add(index(dice.below(3)));
         let mut acts: Vec<_> = (0..length).map(|_| act(&mut dice, count)).collect();
+        let mut suspects: Vec<_> = deceits.iter().map(|deceit| deceit.who).collect();
         if deceits.is_empty() {
             // One node loses its disk, later perhaps the new one too, and goes on with an old copy.
             let forgetful = index(dice.below(count as u64));
+            suspects.push(forgetful);
             for act in acts.iter_mut().filter(|act| !act.killed.is_empty()) {
                 if dice.one_in(2) {
                     act.killed.retain(|killed| *killed != forgetful);
@@ -85,7 +119,13 @@ impl Plan {
         // The least that the rules allow, or a little more.
         let least = u64::from(validators).saturating_mul(2);
         let epoch_blocks = dice.below(8).saturating_add(least);
-        Self { seed, validators, accounts: 8, epoch_blocks, deceits, late, acts, power_cut }
+        let imposture = (!dice.one_in(3)).then(|| Imposture {
+            who: *dice.pick(&suspects).unwrap_or(&0),
+            part: *dice.pick(&Part::ALL).unwrap_or(&Part::Conflicter),
+            acts: 1usize.saturating_add(index(dice.below(length as u64))),
+        });
+        let accounts = 8;
+        Self { seed, validators, accounts, epoch_blocks, deceits, late, acts, power_cut, imposture }
     }
 }
 
@@ -140,6 +180,12 @@ mod tests {
         for plan in &plans {
             assert!(plan.deceits.len() * 3 < usize::from(plan.validators));
             assert_eq!(*plan, Plan::draw(plan.seed));
+            let imposture = plan.imposture.iter().map(|imposture| imposture.who);
+            let forgetful = plan.acts.iter().filter(|act| act.disk != Disk::Kept);
+            let faulty = plan.deceits.iter().map(|deceit| deceit.who);
+            let faulty = faulty.chain(imposture).chain(forgetful.map(|act| act.killed[0]));
+            let faulty: std::collections::BTreeSet<_> = faulty.collect();
+            assert!(faulty.len() * 3 < usize::from(plan.validators));
         }
         for lie in [Lie::TwoNotarizes, Lie::TwoFinalizes, Lie::NullifyAndFinalize] {
             assert!(plans.iter().flat_map(|plan| &plan.deceits).any(|it| it.lie == lie));
@@ -154,5 +200,9 @@ mod tests {
         }
         assert!(plans.iter().any(|plan| plan.late.is_some()));
         assert!(plans.iter().any(|plan| plan.power_cut.is_some()));
+        let impostures = || plans.iter().filter_map(|plan| plan.imposture);
+        for part in Part::ALL {
+            assert!(impostures().any(|imposture| imposture.part == part), "no {part}");
+        }
     }
 }

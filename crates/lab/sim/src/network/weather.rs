@@ -3,6 +3,7 @@
 //! Every node listens through an [`Ear`]. A message that arrives there and is dropped was alive, so
 //! each one dropped counts as a fault. Delays are the simulated links' business.
 
+use super::impostor::Impostor;
 use crate::dice::Dice;
 use commonware_cryptography::ed25519::PublicKey;
 use commonware_p2p::{Message, Receiver};
@@ -58,6 +59,8 @@ pub(crate) struct Ear<R> {
     pub(crate) inner: R,
     pub(crate) me: PublicKey,
     pub(crate) weather: Weather,
+    /// Whose votes are noted when they arrive here; on the channel of votes only.
+    pub(crate) impostor: Option<Arc<Impostor>>,
 }
 
 impl<R: Receiver<PublicKey = PublicKey>> Receiver for Ear<R> {
@@ -68,6 +71,9 @@ impl<R: Receiver<PublicKey = PublicKey>> Receiver for Ear<R> {
         loop {
             let message = self.inner.recv().await?;
             if self.weather.lets_through(&message.0, &self.me) {
+                if let Some(impostor) = &self.impostor {
+                    impostor.hear(&self.me, &message.0, &message.1);
+                }
                 return Ok(message);
             }
         }
