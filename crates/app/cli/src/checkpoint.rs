@@ -15,8 +15,8 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_client::api::{hex_from_text, hex_text};
-use opengpu_light::{StateBundle, Trust};
-use opengpu_types::{ChainId, Epoch, Key, SeatSet};
+use opengpu_light::{EpochStep, Trust};
+use opengpu_types::{ChainId, Epoch, SeatSet};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -49,11 +49,19 @@ pub(crate) fn epoch_of(checkpoint: Option<&Path>) -> Result<Epoch> {
 
 /// Follows the chain of a node from what is trusted to the seats of the running epoch.
 pub(crate) fn advance(context: &Context, trust: Trust) -> Result<Trust> {
-    let bytes = context.rpc.state_bundle(&Key::Chain, trust.seats.epoch)?;
-    let bundle = StateBundle::from_bytes(&bytes).context("the node's proof is not true")?;
-    let rng = &mut rand::rng();
-    bundle.verify(rng, trust.clone()).context("the node's proof is not true")?;
-    Ok(trust.follow(rng, &bundle.steps)?)
+    let (rng, mut trust) = (&mut rand::rng(), trust);
+    loop {
+        let bytes = context.rpc.steps(trust.seats.epoch)?;
+        let steps = EpochStep::list_from_bytes(&bytes).context("the node's proof is not true")?;
+        if steps.is_empty() {
+            return Ok(trust);
+        }
+        let before = trust.seats.epoch;
+        trust = trust.follow(rng, &steps).context("the node's proof is not true")?;
+        if trust.seats.epoch <= before {
+            return Err(Complaint::new(Exit::Verification, "the node's steps lead nowhere").into());
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]

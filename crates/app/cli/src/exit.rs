@@ -148,6 +148,10 @@ fn of_follow(error: &FollowError) -> (Exit, Option<String>) {
         FollowError::Stream { after, .. } => {
             (Exit::Failed, Some(format!("go on with `opengpu chain watch --after {after}`")))
         }
+        FollowError::Unrecorded { .. } => {
+            let hint = "ask a node that was there: `opengpu tx status ID --node URL`";
+            (Exit::Failed, Some(hint.to_owned()))
+        }
         FollowError::Expired { .. } => (Exit::Failed, None),
     }
 }

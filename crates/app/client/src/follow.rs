@@ -6,7 +6,7 @@ use crate::{
 };
 use opengpu_types::{Height, TransactionId};
 use std::{
-    io::{BufRead as _, BufReader, Lines, Read},
+    io::{self, BufRead as _, BufReader, Read},
     thread,
     time::{Duration, Instant},
 };
@@ -14,6 +14,10 @@ use std::{
 /// Finality takes a fraction of a second, so does the first look.
 const FIRST_PAUSE: Duration = Duration::from_millis(40);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// Blocks between a submission and the moment when somebody begins to wait for it.
+const RECENT: u64 = 64;
+/// Bytes of one line of the stream, and of one event.
+const MAX_EVENT: usize = 1024 * 1024;
 /// Pauses before a broken stream is opened again: a restart of the node takes a few seconds.
 const RECONNECT: [Duration; 8] = [
     Duration::ZERO,
@@ -46,6 +50,12 @@ pub enum FollowError {
         /// Last valid height.
         until: Height,
     },
+    /// The node has no records from before, so it cannot know.
+    #[error("this node has records from block {from} on; the transaction may be in an earlier one")]
+    Unrecorded {
+        /// First recorded height.
+        from: Height,
+    },
     /// It takes longer than the caller waits.
     #[error("not final after {} s; it may still become so", .0.as_secs())]
     Slow(Duration),
@@ -67,10 +77,12 @@ pub fn wait_until_final(
     patience: Duration,
 ) -> Result<TransactionInfo, FollowError> {
     let begin = Instant::now();
+    let mut begun = None;
     let mut pause = FIRST_PAUSE;
     loop {
         // The height is read first: if it is past the last valid one, so is the answer after it.
-        let height = rpc.status()?.height;
+        let status = rpc.status()?;
+        let (height, begun) = (status.height, *begun.get_or_insert(status.height));
         let info = rpc.transaction(id)?;
         match info.status {
             Progress::Finalized => return Ok(info),
@@ -82,6 +94,10 @@ pub fn wait_until_final(
             Progress::Pending | Progress::Unknown => {}
         }
         if height > valid_until {
+            let from = status.recorded_from;
+            if from.0 > 1 && from.0.saturating_add(RECENT) > begun.0 {
+                return Err(FollowError::Unrecorded { from });
+            }
             return Err(FollowError::Expired { until: valid_until });
         }
         if begin.elapsed() >= patience {
@@ -98,7 +114,7 @@ pub struct Blocks {
     rpc: Rpc,
     /// The last height that was given, or behind which to begin.
     after: Height,
-    stream: Option<Lines<BufReader<Box<dyn Read + Send>>>>,
+    stream: Option<Lines<Box<dyn Read + Send>>>,
     pauses: Vec<Duration>,
     /// Pauses that were made since the last block.
     paused: usize,
@@ -131,7 +147,7 @@ impl Blocks {
 
     fn open(&mut self) -> Result<(), RpcError> {
         let reader: Box<dyn Read + Send> = Box::new(self.rpc.open_stream(Some(self.after))?);
-        self.stream = Some(BufReader::new(reader).lines());
+        self.stream = Some(Lines(BufReader::new(reader)));
         Ok(())
     }
 
@@ -185,6 +201,30 @@ impl Iterator for Blocks {
     }
 }
 
+/// Lines of a limited length.
+struct Lines<R>(BufReader<R>);
+
+impl<R: Read> Iterator for Lines<R> {
+    type Item = io::Result<String>;
+
+    fn next(&mut self) -> Option<io::Result<String>> {
+        let most = u64::try_from(MAX_EVENT).unwrap_or(u64::MAX);
+        let mut line = Vec::new();
+        match self.0.by_ref().take(most).read_until(b'\n', &mut line) {
+            Ok(0) => return None,
+            Ok(_) => {}
+            Err(error) => return Some(Err(error)),
+        }
+        if line.last() != Some(&b'\n') {
+            let reason =
+                if line.len() >= MAX_EVENT { "a line is too long" } else { "it broke off" };
+            return Some(Err(io::Error::other(reason)));
+        }
+        let text = String::from_utf8(line).map_err(io::Error::other);
+        Some(text.map(|text| text.trim_end_matches(['\r', '\n']).to_owned()))
+    }
+}
+
 /// Reads one block of a stream; comments and events of other kinds are skipped.
 fn read_event(
     lines: &mut impl Iterator<Item = std::io::Result<String>>,
@@ -202,6 +242,9 @@ fn read_event(
             value.trim_start().clone_into(&mut name);
         } else if let Some(value) = line.strip_prefix("data:") {
             data.push_str(value.trim_start());
+            if data.len() > MAX_EVENT {
+                return Err("an event is too long".to_owned());
+            }
         }
     }
     Err("the node ended it".to_owned())
@@ -224,7 +267,14 @@ mod tests {
     }
 
     fn read(text: String) -> Result<BlockEvent, String> {
-        read_event(&mut BufReader::new(Cursor::new(text)).lines())
+        read_event(&mut Lines(BufReader::new(Cursor::new(text))))
+    }
+
+    #[test]
+    fn a_line_or_an_event_without_end_is_refused() {
+        assert_eq!(read("a".repeat(2 * MAX_EVENT)).unwrap_err(), "a line is too long");
+        let line = format!("data: {}\n", "a".repeat(MAX_EVENT / 2));
+        assert_eq!(read(line.repeat(4)).unwrap_err(), "an event is too long");
     }
 
     #[test]

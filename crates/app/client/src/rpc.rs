@@ -230,6 +230,12 @@ impl Rpc {
         self.patiently(|| self.get_once(&format!("{path}?from={from}")))
     }
 
+    /// Steps that lead on from the seats of `from`, as exported bytes: a page of them, or none if
+    /// that is the running epoch.
+    pub fn steps(&self, from: Epoch) -> Result<Vec<u8>, RpcError> {
+        self.patiently(|| self.get_once(&format!("{}?from={from}", paths::STEPS)))
+    }
+
     /// Submits transactions; one answer for each, in the same sequence.
     pub fn submit(
         &self,

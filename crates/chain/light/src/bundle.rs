@@ -88,6 +88,27 @@ impl Trust {
     }
 }
 
+impl EpochStep {
+    /// First bytes of a list of steps.
+    const MAGIC: &'static [u8; 8] = b"oGPUstp1";
+
+    /// Bytes of consecutive steps.
+    pub fn list_to_bytes(steps: &[Self]) -> Vec<u8> {
+        let mut frame = Frame(Self::MAGIC.to_vec());
+        frame.steps(steps);
+        frame.0
+    }
+
+    /// Reads [`Self::list_to_bytes`]. Nothing is checked yet: see [`Trust::follow`].
+    pub fn list_from_bytes(bytes: &[u8]) -> Result<Vec<Self>, VerifyError> {
+        let broken = VerifyError::Malformed { link: Link::Format };
+        let mut sections = Sections(bytes.strip_prefix(Self::MAGIC).ok_or(broken)?);
+        let steps = sections.steps()?;
+        sections.close()?;
+        Ok(steps)
+    }
+}
+
 /// A receipt and why it is final.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiptBundle {
@@ -200,13 +221,17 @@ struct Frame(Vec<u8>);
 impl Frame {
     fn new(magic: &[u8; 8], steps: &[EpochStep], finalized: &FinalizedHeader) -> Self {
         let mut frame = Self(magic.to_vec());
-        frame.count(steps.len());
-        for step in steps {
-            frame.finalized(&step.finalized);
-            frame.section(&step.seats.encode());
-        }
+        frame.steps(steps);
         frame.finalized(finalized);
         frame
+    }
+
+    fn steps(&mut self, steps: &[EpochStep]) {
+        self.count(steps.len());
+        for step in steps {
+            self.finalized(&step.finalized);
+            self.section(&step.seats.encode());
+        }
     }
 
     fn finalized(&mut self, finalized: &FinalizedHeader) {
@@ -237,15 +262,20 @@ impl<'a> Sections<'a> {
     fn open(magic: &[u8; 8], bytes: &'a [u8]) -> Result<Opened<'a>, VerifyError> {
         let broken = VerifyError::Malformed { link: Link::Format };
         let mut sections = Self(bytes.strip_prefix(magic).ok_or(broken)?);
-        let count = sections.count(MAX_STEPS)?;
-        let mut steps = Vec::new();
-        for _ in 0..count {
-            let finalized = sections.finalized()?;
-            let seats = sections.decode(Link::Seats)?;
-            steps.push(EpochStep { finalized, seats });
-        }
+        let steps = sections.steps()?;
         let finalized = sections.finalized()?;
         Ok((sections, steps, finalized))
+    }
+
+    fn steps(&mut self) -> Result<Vec<EpochStep>, VerifyError> {
+        let count = self.count(MAX_STEPS)?;
+        let mut steps = Vec::new();
+        for _ in 0..count {
+            let finalized = self.finalized()?;
+            let seats = self.decode(Link::Seats)?;
+            steps.push(EpochStep { finalized, seats });
+        }
+        Ok(steps)
     }
 
     fn finalized(&mut self) -> Result<FinalizedHeader, VerifyError> {

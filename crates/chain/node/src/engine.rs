@@ -146,7 +146,7 @@ pub fn channels() -> [(u64, Quota); CHANNELS] {
     // A batch of transactions costs its receiver as many signature checks.
     let batches = Quota::per_second(NZU32!(128)).allow_burst(NZU32!(32));
     // Questions cost their receiver a look at its disk.
-    let questions = Quota::per_second(NZU32!(32)).allow_burst(NZU32!(16));
+    let questions = Quota::per_second(NZU32!(8)).allow_burst(NZU32!(8));
     let [votes, certificates, requests, blocks, broadcasts, states] =
         [0, 1, 2, 3, 4, 5].map(|channel| (channel, quota));
     [votes, certificates, requests, blocks, broadcasts, states, (6, batches), (7, questions)]
@@ -249,11 +249,12 @@ where
         chain: config.genesis.chain,
         key: config.keys.consensus.public_key(),
         first_seats: &first_seats,
+        parameters: &config.genesis.parameters,
         guests: &config.guests,
         manager: &mut config.manager,
         steps: &steps,
     };
-    if plan.may_sync() && plan.floor().is_none() && config.history != History::All {
+    if plan.may_sync() && config.history != History::All {
         let mut asker = context.child("join");
         if let Some(floor) = joiner.find(&mut asker, &mut guide).await? {
             plan = plan.set_floor(floor).await;

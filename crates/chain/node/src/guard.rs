@@ -18,12 +18,14 @@
 //!
 //! Two exceptions keep the network alive, at a small price:
 //!
-//! - A journal that ends one view below the highest answer counts as complete. After a power cut of
-//!   the whole network somebody always is that much ahead.
+//! - A journal that ends one view below the highest answer counts as complete, if it holds every
+//!   vote that the others received from this node. After a power cut of the whole network somebody
+//!   always is that much ahead.
 //! - If the chain stands still for [`PATIENCE`], the nodes that wait may be the ones that it waits for.
-//!   Then the newest vote that others received from this node counts, instead of their view: a node
-//!   whose journal reaches that far goes on. It may repeat a vote only if that vote reached none of the
-//!   needed seats, or only such that restarted since and hold no certificate with it.
+//!   Then those received votes alone count.
+//!
+//! So a node may repeat a vote only if that vote reached none of the needed seats, or only such that
+//! restarted since and hold no certificate with it.
 
 use crate::turn::Standing;
 use commonware_consensus::types::View as EngineView;
@@ -92,8 +94,9 @@ pub fn judge<K: Ord>(
         views.iter().rev().nth(spare).copied().unwrap_or(View(0))
     };
     let floor = highest(|standing| standing.view);
-    let reaches = |view: View| view.0 <= own.0.saturating_add(1);
-    if reaches(floor) || stalled && reaches(highest(|standing| standing.heard)) {
+    // A vote that others have and we do not is forgotten for certain.
+    let nothing_forgotten = highest(|standing| standing.heard) <= own;
+    if nothing_forgotten && (stalled || floor.0 <= own.0.saturating_add(1)) {
         Verdict::Vote
     } else {
         Verdict::Watch(View(floor.0.saturating_add(1)))
@@ -111,7 +114,7 @@ mod tests {
     }
 
     fn told(views: &[u64]) -> BTreeMap<usize, Standing> {
-        views.iter().map(|view| standing(5, *view, *view)).enumerate().collect()
+        views.iter().map(|view| standing(5, *view, 0)).enumerate().collect()
     }
 
     fn four(own: u64, views: &[u64]) -> Verdict {
@@ -170,6 +173,19 @@ mod tests {
     }
 
     #[test]
+    fn a_vote_that_others_received_and_we_lost_is_never_repeated() {
+        // A disk was lost in the first view of an epoch; a copy is one view old.
+        for (own, view) in [(0, 1), (39, 40)] {
+            let told = [standing(5, view, view), standing(5, view, view)];
+            let told = told.into_iter().enumerate().collect();
+            for stalled in [false, true] {
+                let verdict = judge(EPOCH, 4, View(own), &told, stalled);
+                assert_eq!(verdict, Verdict::Watch(View(view + 1)));
+            }
+        }
+    }
+
+    #[test]
     fn the_chain_stands_still_when_no_block_became_final_for_long() {
         let (mut stall, start) = (Stall::default(), SystemTime::UNIX_EPOCH);
         let view = |view| Some(EngineView::new(view));
@@ -195,7 +211,7 @@ mod tests {
                     let told = seats.map(|seat| {
                         let lies = seat < faults - 1;
                         let view = if lies { 0 } else { honest_views(seat) };
-                        (seat, standing(5, view, view))
+                        (seat, standing(5, view, 0))
                     });
                     let verdict = judge(EPOCH, voters, View(0), &told.collect(), false);
                     let Verdict::Watch(until) = verdict else { panic!("{verdict:?}") };

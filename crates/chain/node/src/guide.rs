@@ -8,7 +8,7 @@
 //! | which steps follow epoch e? | a few [`Step`]s, and the newest certificate | a joining node ([`crate::join`]) |
 //!
 //! An answer of the first kind is one seat's word; the guard knows how far to believe it. Steps and
-//! certificates prove themselves. A node that itself just begins answers too, that it knows
+//! certificates are signed by quorums. A node that itself just begins answers too, that it knows
 //! nothing: its peers need not wait for more.
 
 use crate::{
@@ -29,8 +29,10 @@ use opengpu_types::{Epoch, List};
 
 /// Steps in one answer.
 pub const MAX_STEPS: usize = 16;
+/// Steps of more bytes than this go in several answers. One step always fits.
+const USUAL_BYTES: usize = 128 * 1024;
 /// Largest message.
-pub const MAX_BYTES: usize = MAX_STEPS * (MAX_CERTIFICATE + 36 * 1024) + MAX_CERTIFICATE + 64;
+pub const MAX_BYTES: usize = USUAL_BYTES + MAX_CERTIFICATE + 64;
 /// Questions and answers that may wait inside a node.
 const BACKLOG: usize = 256;
 
@@ -203,12 +205,19 @@ where
             // Nobody waits for answers for long, and then they are of no use.
             answer => return drop(self.told.try_send((peer, answer))),
         };
-        let _ = self.sender.send(Recipients::One(peer), answer.encode(), true);
+        // Steps are bulk: they must not overtake votes.
+        let urgent = matches!(answer, Message::Standing(_));
+        let _ = self.sender.send(Recipients::One(peer), answer.encode(), urgent);
     }
 
     async fn steps(&mut self, first: Epoch) -> Result<Message, StepsError> {
         let most = u64::try_from(MAX_STEPS).unwrap_or(u64::MAX);
-        let steps = self.config.steps.range(first, first.plus(most)).await?;
+        let mut steps = self.config.steps.range(first, first.plus(most)).await?;
+        let mut bytes = 0_usize;
+        steps.retain(|step| {
+            bytes = bytes.saturating_add(step.encode_size());
+            bytes <= USUAL_BYTES
+        });
         let head = self.config.turn.head();
         Ok(Message::Steps {
             steps: List::new(steps).unwrap_or_else(|_| List::empty()),

@@ -216,6 +216,14 @@ impl Records {
         bytes.map(|bytes| decode(bytes.value(), "a header")).transpose()
     }
 
+    /// The first height that is recorded.
+    pub fn first(&self) -> Result<Option<Height>, HistoryError> {
+        let transaction = self.0.database.begin_read().map_err(store)?;
+        let headers = transaction.open_table(HEADERS).map_err(store)?;
+        let first = headers.first().map_err(store)?;
+        Ok(first.map(|(height, _)| Height(height.value())))
+    }
+
     /// How many transactions a final block has.
     pub fn transactions(&self, height: Height) -> Result<Option<u32>, HistoryError> {
         let transaction = self.0.database.begin_read().map_err(store)?;

@@ -5,9 +5,13 @@
 //! genesis seats ─► step 0 ─► seats of epoch 1 ─► step 1 ─► ... ─► seats of epoch e ─► certificate
 //! ```
 //!
-//! Nobody is believed: each step is signed by a quorum of the seats before it, so a peer can at most
-//! be out of date, and several are asked. Within the first epoch, and when nobody answers, a node
-//! begins at the genesis and replays blocks.
+//! Each step is signed by a quorum of the seats before it, so a single peer can at most be out of
+//! date, and several are asked. What a node cannot see is whether the seats of long ago sold their
+//! keys: see SECURITY.md about long-range attacks.
+//!
+//! A node asks until enough seats answered. Within the first epoch it begins at the genesis and
+//! replays blocks; a network that begins is no exception, its nodes tell each other that there is
+//! nothing yet.
 
 use crate::{
     committee::{Committee, Committees, consensus_key},
@@ -26,13 +30,13 @@ use commonware_parallel::Sequential;
 use commonware_runtime::{Clock, Metrics, Spawner, Storage};
 use commonware_utils::ordered::Map;
 use opengpu_light::Trust;
-use opengpu_types::{ChainId, Epoch, SeatSet};
+use opengpu_types::{ChainId, Epoch, Parameters, SeatSet};
 use rand_core::CryptoRng;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// Pause before a question is asked again.
 const REPEAT: Duration = Duration::from_millis(500);
-/// Questions in a row that may bring nothing before the node begins at the genesis.
+/// Questions in a row that bring nothing before the operator is told.
 const PATIENCE: u32 = 20;
 
 /// Why a node cannot find the present.
@@ -41,6 +45,9 @@ pub enum JoinError {
     /// The steps cannot be kept.
     #[error(transparent)]
     Steps(#[from] StepsError),
+    /// The steps do not lead to an epoch that they should.
+    #[error("the folder knows no seats of epoch {0}: begin with an empty one")]
+    NoStep(Epoch),
     /// The node is stopping.
     #[error("the node stopped while it was joining")]
     Stopped,
@@ -54,6 +61,8 @@ pub struct Joiner<'a, E: Clock + Metrics + Spawner + Storage, M> {
     pub key: PublicKey,
     /// The seats of the first two epochs.
     pub first_seats: &'a [Arc<SeatSet>; 2],
+    /// Length of epochs.
+    pub parameters: &'a Parameters,
     /// Peers without a seat that may connect.
     pub guests: &'a Map<PublicKey, Address>,
     /// Keeps connections to peers.
@@ -75,8 +84,8 @@ where
     ) -> Result<Option<Finalization>, JoinError> {
         let mut seats = self.seats(self.steps.next().await?).await?;
         self.track(seats.epoch).await?;
-        let (mut head, mut heard, mut idle) = (None, BTreeSet::new(), 0);
-        while idle < PATIENCE {
+        let (mut head, mut heard, mut idle) = (None, BTreeSet::new(), 0_u32);
+        loop {
             guide.ask(Recipients::All, Message::WantSteps(seats.epoch));
             let pause = context.sleep(REPEAT);
             futures::pin_mut!(pause);
@@ -100,13 +109,20 @@ where
                     heard.clear();
                     break;
                 }
-                heard.insert(peer);
+                let me_or_stranger = peer == self.key || !holds(&seats, &peer);
+                if !me_or_stranger {
+                    heard.insert(peer);
+                }
                 let newer = verified(context, self.chain, &seats, &told);
                 head = [head, newer].into_iter().flatten().max_by_key(Finalization::view);
             }
             idle = idle.saturating_add(1);
+            if idle.is_multiple_of(PATIENCE) {
+                let (heard, wanted) = (heard.len(), self.enough(&seats));
+                let epoch = seats.epoch.0;
+                tracing::warn!(epoch, heard, wanted, "too few validators answer; still asking");
+            }
         }
-        self.settle(&seats, head).await
     }
 
     /// Makes a certificate verifiable, and the peers that know about it reachable.
@@ -126,19 +142,15 @@ where
 
     /// Peers that must have nothing newer to tell. The only validator of a network asks nobody.
     fn enough(&self, seats: &SeatSet) -> usize {
-        let me = consensus_key(&self.key);
-        let seated = seats.seats.iter().any(|seat| seat.consensus == me);
-        needed(seats.seats.len()).max(usize::from(!seated))
+        needed(seats.seats.len()).max(usize::from(!holds(seats, &self.key)))
     }
 
     /// The seats of an epoch that genesis or the steps know.
     async fn seats(&self, epoch: Epoch) -> Result<Arc<SeatSet>, JoinError> {
-        let step = match epoch.0.checked_sub(1) {
-            Some(before) => self.steps.get(Epoch(before)).await?,
-            None => None,
-        };
         let [first, _] = self.first_seats;
-        Ok(step.map_or_else(|| first.clone(), |step| Arc::new(step.seats)))
+        let Some(before) = epoch.0.checked_sub(1) else { return Ok(first.clone()) };
+        let step = self.steps.get(Epoch(before)).await?.ok_or(JoinError::NoStep(epoch))?;
+        Ok(Arc::new(step.seats))
     }
 
     /// Takes a step that holds; returns the seats that it leads to.
@@ -149,7 +161,7 @@ where
         step: Step,
     ) -> Result<Option<Arc<SeatSet>>, JoinError> {
         let trust = Trust { chain: self.chain, seats: seats.clone() };
-        let fits = step.header.epoch == seats.epoch;
+        let fits = step.ends(seats.epoch, self.parameters);
         if !fits || trust.follow(rng, &[step.clone().into()]).is_err() {
             return Ok(None);
         }
@@ -186,6 +198,12 @@ where
         let voters = self.seats(Epoch(before)).await?.seats.len();
         Ok(Finalization::decode_cfg(Copying(&step.certificate[..]), &voters).ok())
     }
+}
+
+/// Whether a node has a seat.
+fn holds(seats: &SeatSet, node: &PublicKey) -> bool {
+    let key = consensus_key(node);
+    seats.seats.iter().any(|seat| seat.consensus == key)
 }
 
 /// The certificate in `bytes`, if a quorum of `seats` signed it.

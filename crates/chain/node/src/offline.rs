@@ -14,7 +14,7 @@ use opengpu_types::{Genesis, Height};
 use std::{
     fs::{self, File},
     io::{BufReader, BufWriter, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// Bytes of pages kept in memory.
@@ -40,7 +40,7 @@ impl From<std::io::Error> for OfflineError {
 /// Checks every entry and invariant of the state in `data`, and its root against the last block.
 pub fn verify_state(data: &Path, genesis: &Genesis) -> Result<Verified, OfflineError> {
     let data = Data::open(data, genesis.digest())?;
-    let verified = on_store(&data, |context| async move {
+    let verified = on_store(&existing(&data)?, |context| async move {
         snapshot::verify(&context, PARTITION_PREFIX, &page_cache(CACHE_BYTES)).await
     })?;
     Ok(verified)
@@ -49,6 +49,7 @@ pub fn verify_state(data: &Path, genesis: &Genesis) -> Result<Verified, OfflineE
 /// Writes the newest certified state in `data` to a new file; an existing one is left alone.
 pub fn export_state(data: &Path, genesis: &Genesis, file: &Path) -> Result<Height, OfflineError> {
     let data = Data::open(data, genesis.digest())?;
+    let store = existing(&data)?;
     // A file that is there has all of it.
     let unfinished = file.with_extension("unfinished");
     if fs::exists(file)? {
@@ -56,7 +57,7 @@ pub fn export_state(data: &Path, genesis: &Genesis, file: &Path) -> Result<Heigh
     }
     let genesis = genesis.clone();
     let mut out = BufWriter::new(File::create(&unfinished)?);
-    let written = on_store(&data, |context| async move {
+    let written = on_store(&store, |context| async move {
         let cache = page_cache(CACHE_BYTES);
         let height =
             snapshot::export(&context, PARTITION_PREFIX, &cache, &genesis, &mut out).await?;
@@ -84,25 +85,42 @@ pub fn import_state(data: &Path, genesis: &Genesis, file: &Path) -> Result<Heigh
         return Err(SnapshotError::NotEmpty.into());
     }
     let genesis = genesis.clone();
-    let imported = on_store(&data, |mut context| async move {
+    // A store that is there has all of it.
+    let unfinished = data.store().with_extension("unfinished");
+    if fs::exists(&unfinished)? {
+        fs::remove_dir_all(&unfinished)?;
+    }
+    let imported = on_store(&unfinished, |mut context| async move {
         let cache = page_cache(CACHE_BYTES);
         snapshot::import(&mut context, PARTITION_PREFIX, &cache, &genesis, &mut input).await
     });
-    if imported.is_err() {
-        fs::remove_dir_all(data.store())?;
+    match imported {
+        Ok(height) => {
+            fs::rename(&unfinished, data.store())?;
+            Ok(height)
+        }
+        Err(error) => {
+            fs::remove_dir_all(&unfinished)?;
+            Err(error.into())
+        }
     }
-    Ok(imported?)
+}
+
+/// The store of a node that has run.
+fn existing(data: &Data) -> Result<PathBuf, OfflineError> {
+    let store = data.store();
+    if fs::exists(&store)? { Ok(store) } else { Err(SnapshotError::Empty.into()) }
 }
 
 /// Runs work on the store of a folder.
 fn on_store<T, F>(
-    data: &Data,
+    store: &Path,
     work: impl FnOnce(Context) -> F + Send + 'static,
 ) -> Result<T, SnapshotError>
 where
     T: Send + 'static,
     F: Future<Output = Result<T, SnapshotError>> + Send + 'static,
 {
-    let runtime = RuntimeConfig::new().with_storage_directory(data.store()).with_worker_threads(2);
+    let runtime = RuntimeConfig::new().with_storage_directory(store).with_worker_threads(2);
     Runner::new(runtime).start(work)
 }

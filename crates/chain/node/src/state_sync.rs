@@ -1,7 +1,7 @@
 //! The state over the network: fetches operations of the log from peers, and serves them.
 //!
-//! Every node serves. A node that asks needs a finalized header to aim at, and nothing in this crate
-//! chooses one yet: joiners replay blocks. With one it asks for ranges of the log at the size that
+//! Every node serves. A node that asks needs a finalized header to aim at, which [`crate::join`]
+//! finds. With one it asks for ranges of the log at the size that
 //! the header names. Whatever a peer answers carries a proof; the engine checks it against the
 //! header's `log_root` and tells us its verdict, and a peer whose proof is wrong is cut off. So
 //! nobody is trusted here.

@@ -2,8 +2,8 @@
 //! it hands over to.
 //!
 //! Whoever trusts the genesis can follow them to the running epoch without a single block between:
-//! joining nodes do ([`crate::join`]), and so does everyone who checks a receipt offline. They are a
-//! few kilobytes each and stay for ever, also where blocks are pruned.
+//! joining nodes do ([`crate::join`]), and so does everyone who checks a receipt offline. They stay
+//! for ever, also where blocks are pruned: a kilobyte for four seats, thirty for 128.
 //!
 //! The step of epoch e is the item e of a log, so there are no gaps: a node that joined later got
 //! the earlier ones from its peers.
@@ -20,8 +20,9 @@ use commonware_storage::journal::{
     },
 };
 use commonware_utils::sync::AsyncMutex;
+use opengpu_ledger::{epoch_of, is_last_of_epoch};
 use opengpu_light::{EpochStep, FinalizedHeader};
-use opengpu_types::{Epoch, Header, SeatSet};
+use opengpu_types::{Epoch, Header, Parameters, SeatSet};
 use std::sync::Arc;
 
 /// Most bytes of a certificate: every seat's signature, and what it signs.
@@ -36,6 +37,16 @@ pub struct Step {
     pub certificate: Vec<u8>,
     /// The seats of the next epoch.
     pub seats: SeatSet,
+}
+
+impl Step {
+    /// Whether this is the step of `epoch`: every header of an epoch announces the next seats, but
+    /// only the last one is where the next epoch begins.
+    pub fn ends(&self, epoch: Epoch, parameters: &Parameters) -> bool {
+        self.header.epoch == epoch
+            && epoch_of(self.header.height, parameters) == epoch
+            && is_last_of_epoch(self.header.height, parameters)
+    }
 }
 
 impl From<Step> for EpochStep {

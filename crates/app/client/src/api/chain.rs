@@ -33,6 +33,9 @@ pub struct Status {
     /// Last final block.
     #[serde(with = "form")]
     pub height: Height,
+    /// First block whose receipts it has: transactions of earlier ones are unknown to it.
+    #[serde(with = "form")]
+    pub recorded_from: Height,
     /// Its block time.
     #[serde(with = "form")]
     pub time: Millis,
@@ -411,6 +414,7 @@ mod tests {
             name: "dev".into(),
             genesis: Digest([0; 32]),
             height: Height(12),
+            recorded_from: Height(1),
             time: Millis(1_700_000_000_000),
             epoch: Epoch(1),
             node: ConsensusKey([0; 32]),

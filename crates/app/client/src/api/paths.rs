@@ -29,6 +29,8 @@ pub const STATE: &str = "/v1/state/{key}";
 /// An entry of the state, or its absence, with everything needed to check it offline, as bytes;
 /// `?from=EPOCH` leaves out what leads to the seats of that epoch.
 pub const STATE_BUNDLE: &str = "/v1/state/{key}/bundle";
+/// Steps from the seats of `?from=EPOCH` to those of later epochs, a page at a time, as bytes.
+pub const STEPS: &str = "/v1/steps";
 /// Server-sent events: one `block` for each final block, with its height as the event's id.
 pub const STREAM: &str = "/v1/stream";
 /// Whether the process lives.

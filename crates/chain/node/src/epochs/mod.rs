@@ -326,7 +326,13 @@ where
     /// The epoch in which this node left off, from what is stored.
     async fn recover(&mut self) -> Result<Opening, EpochError> {
         let processed = self.config.marshal.get_processed().await;
-        let next_height = processed.map_or(Height::zero(), |p| p.height()).next();
+        let processed = processed.map_or(Height::zero(), |p| p.height());
+        // A crash can leave the state one block ahead.
+        let applied = match self.entry(&Key::Chain).await? {
+            Some(Entry::Chain(chain)) => Height::new(chain.height.0),
+            _ => Height::zero(),
+        };
+        let next_height = processed.max(applied).next();
         let epocher = &self.config.epocher;
         let epoch = epocher
             .containing(next_height)

@@ -32,6 +32,9 @@ where
         let seated = running.committee.contains(&peer) && peer != self.config.key.public_key();
         if seated && running.watching.is_some() && standing.epoch.0 <= running.epoch.get() {
             let known = self.told.entry(peer).or_insert(standing);
+            if known.epoch < standing.epoch {
+                *known = standing;
+            }
             known.heard = known.heard.max(standing.heard);
         }
     }

@@ -5,7 +5,7 @@ use super::{
     problem::{Answer, Refused},
     view::{height_of, missing, number_or},
 };
-use crate::application::now;
+use crate::{application::now, history::Records};
 use axum::{
     Json,
     extract::{Path, State},
@@ -36,6 +36,7 @@ pub(super) async fn status(State(api): State<Api>) -> Answer<Json<Status>> {
         name: inner.genesis.name.to_string(),
         genesis: inner.genesis_digest,
         height: Height(0),
+        recorded_from: Height(0),
         time: inner.genesis.time,
         epoch: Epoch(0),
         node: inner.node,
@@ -51,6 +52,8 @@ pub(super) async fn status(State(api): State<Api>) -> Answer<Json<Status>> {
     let seats = view.seats(epoch).await?;
     let votes = seats.seats.iter().any(|seat| seat.consensus == inner.node);
     status.height = view.height();
+    let first = inner.feed.recorded(Records::first).await?;
+    status.recorded_from = first.unwrap_or(status.height);
     status.time = view.chain().time;
     status.epoch = epoch;
     status.role = if votes { Role::Validator } else { Role::Follower };

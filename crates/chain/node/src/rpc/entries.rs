@@ -56,9 +56,12 @@ pub(super) async fn bundle(
     // From here on the network is waited for; the next block must not wait for that.
     drop(view);
     let header = api.0.feed.recorded(move |records| records.header(height)).await?;
-    let header = header.filter(|header| header.state.root == root).ok_or_else(|| {
-        Refused::internal(format!("the state is not that of the recorded block {height}"))
-    })?;
+    // A node that has just joined has the state of a block that it did not record.
+    let header = header.ok_or_else(|| Refused::not_kept(format!("no header of block {height}")))?;
+    if header.state.root != root {
+        let detail = format!("the state is not that of the recorded block {height}");
+        return Err(Refused::internal(detail));
+    }
     let steps = api.steps(from, &header).await?;
     let finalized = api.finalized(header).await?;
     let bundle = StateBundle { steps, finalized, key, entry, proof };

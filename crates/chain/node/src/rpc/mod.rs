@@ -144,6 +144,7 @@ fn router(api: Api) -> Router {
         .route(paths::STATUS, get(chain::status))
         .route(paths::STATE, get(entries::entry))
         .route(paths::STATE_BUNDLE, get(entries::bundle))
+        .route(paths::STEPS, get(transactions::steps))
         .route(paths::STREAM, get(stream::stream))
         .route(paths::READY, get(health::ready))
         .route(paths::METRICS, get(health::metrics))

@@ -24,6 +24,11 @@ use opengpu_light::{EpochStep, FinalizedHeader, ReceiptBundle};
 use opengpu_types::{Epoch, Header, TransactionId};
 use serde::Deserialize;
 
+/// Steps of epochs in one bundle: what leads further begins with a checkpoint.
+const MAX_STEPS: u64 = 256;
+/// Steps of epochs in one answer.
+const PAGE: u64 = 64;
+
 /// Takes transactions in; one answer for each, in the same sequence.
 pub(super) async fn submit(
     State(api): State<Api>,
@@ -147,6 +152,16 @@ pub(super) async fn receipt(
 }
 
 /// Where a bundle begins.
+/// Some steps of epochs from one on, as bytes; none if they are not there yet.
+pub(super) async fn steps(
+    State(api): State<Api>,
+    since: Result<Query<Since>, QueryRejection>,
+) -> Answer<impl IntoResponse> {
+    let page = api.page(Since::epoch(since)?).await?;
+    let bytes = EpochStep::list_to_bytes(&page);
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], bytes))
+}
+
 #[derive(Debug, Deserialize)]
 pub(super) struct Since {
     /// The epoch whose seats the reader knows; those of the first one are in the genesis.
@@ -169,6 +184,12 @@ impl Api {
             let detail = format!("block {} is of epoch {to}, before {from}", header.height);
             return Err(Refused::bad_request(detail));
         }
+        if to.0.saturating_sub(from.0) > MAX_STEPS {
+            let detail = format!(
+                "{MAX_STEPS} epochs fit in one answer, not those from {from} to {to}; begin with a checkpoint"
+            );
+            return Err(Refused::bad_request(detail));
+        }
         let steps = self.0.feed.steps().range(from, to).await?;
         let whole =
             u64::try_from(steps.len()).is_ok_and(|held| from.0.saturating_add(held) == to.0);
@@ -177,6 +198,12 @@ impl Api {
             let detail = format!("this node does not know all epochs from {from} to {to} yet");
             return Err(Refused::not_kept(detail));
         }
+        Ok(steps.into_iter().map(EpochStep::from).collect())
+    }
+
+    /// A page of steps.
+    async fn page(&self, from: Epoch) -> Answer<Vec<EpochStep>> {
+        let steps = self.0.feed.steps().range(from, from.plus(PAGE)).await?;
         Ok(steps.into_iter().map(EpochStep::from).collect())
     }
 

@@ -103,6 +103,9 @@ fn begin(
     let mut steps = Vec::new();
     for _ in 0..read_count(input)? {
         let step: Step = read_value(input, "a step of an epoch")?;
+        if !step.ends(trust.seats.epoch, &genesis.parameters) {
+            return Err(SnapshotError::Malformed("a step that does not end its epoch"));
+        }
         trust = trust.follow(rng, &[step.clone().into()])?;
         steps.push(step);
     }

@@ -27,6 +27,8 @@ const VALUE: u64 = 1_000_000_000_000;
 /// How long mining may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Longer than any pause between two blocks.
+const STUCK: Duration = Duration::from_millis(1_500);
 
 /// What the sender takes.
 #[derive(Clone, Debug, clap::Args)]
@@ -121,9 +123,11 @@ fn body(batch: &[Vec<u8>]) -> String {
     Value::Array(calls.collect()).to_string()
 }
 
-/// Until nothing waits in the pool.
+/// Until nothing waits in the pool. When it mines at every transaction, anvil may miss the last ones
+/// and wait for another; then it is told to mine.
 fn wait_until_mined(rpc: &EthereumRpc) -> Result<(), BenchError> {
     let begin = Instant::now();
+    let (mut last, mut moved) = (Value::Null, begin);
     loop {
         let status = rpc.ask("txpool_status", json!([]))?;
         let none = |name: &str| status.get(name).and_then(Value::as_str) == Some("0x0");
@@ -132,6 +136,11 @@ fn wait_until_mined(rpc: &EthereumRpc) -> Result<(), BenchError> {
         }
         if begin.elapsed() > PATIENCE {
             return Err(BenchError::Slow { what: "mining", seconds: PATIENCE.as_secs() });
+        }
+        if status != last {
+            (last, moved) = (status, Instant::now());
+        } else if moved.elapsed() > STUCK {
+            rpc.ask("evm_mine", json!([]))?;
         }
         thread::sleep(LOOK_EVERY);
     }

@@ -3,6 +3,19 @@
 use super::{impostor::Part, lab::Disk, liar::Lie};
 use crate::dice::Dice;
 
+/// Parts of impostors; those that are slashed for it are played more often.
+const PARTS: [Part; 9] = [
+    Part::Conflicter,
+    Part::Nuller,
+    Part::Conflicter,
+    Part::Nuller,
+    Part::NullifyOnly,
+    Part::Equivocator,
+    Part::Outdated,
+    Part::Impersonator,
+    Part::Reconfigurer,
+];
+
 /// A validator that lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Deceit {
@@ -52,7 +65,7 @@ pub(crate) struct Plan {
     pub(crate) acts: Vec<Act>,
     /// After this many acts the power fails everywhere, in the middle of writes.
     pub(crate) power_cut: Option<usize>,
-    /// Nobody is faulty who would not be faulty without it, if there are others.
+    /// Its seat counts as faulty.
     pub(crate) imposture: Option<Imposture>,
 }
 
@@ -100,11 +113,9 @@ impl Plan {
         }
         let length = 6usize.saturating_add(index(dice.below(3)));
         let mut acts: Vec<_> = (0..length).map(|_| act(&mut dice, count)).collect();
-        let mut suspects: Vec<_> = deceits.iter().map(|deceit| deceit.who).collect();
         if deceits.is_empty() {
             // One node loses its disk, later perhaps the new one too, and goes on with an old copy.
             let forgetful = index(dice.below(count as u64));
-            suspects.push(forgetful);
             for act in acts.iter_mut().filter(|act| !act.killed.is_empty()) {
                 if dice.one_in(2) {
                     act.killed.retain(|killed| *killed != forgetful);
@@ -119,13 +130,33 @@ impl Plan {
         // The least that the rules allow, or a little more.
         let least = u64::from(validators).saturating_mul(2);
         let epoch_blocks = dice.below(8).saturating_add(least);
-        let imposture = (!dice.one_in(3)).then(|| Imposture {
-            who: *dice.pick(&suspects).unwrap_or(&0),
-            part: *dice.pick(&Part::ALL).unwrap_or(&Part::Conflicter),
+        let played = !dice.one_in(3);
+        let suspect = dice.pick(&suspects(count, &deceits, &acts)).copied();
+        let imposture = suspect.filter(|_| played).map(|who| Imposture {
+            who,
+            part: *dice.pick(&PARTS).unwrap_or(&Part::Conflicter),
             acts: 1usize.saturating_add(index(dice.below(length as u64))),
         });
+        if let Some(Imposture { who, .. }) = imposture
+            && dice.one_in(2)
+        {
+            // The validator's own node is honest.
+            deceits.retain(|deceit| deceit.who != who);
+        }
         let accounts = 8;
         Self { seed, validators, accounts, epoch_blocks, deceits, late, acts, power_cut, imposture }
+    }
+}
+
+/// Seats that an impostor can play without one faulty seat more than the network bears: those of
+/// liars, or any if everybody is honest and nobody loses a disk.
+fn suspects(count: usize, deceits: &[Deceit], acts: &[Act]) -> Vec<usize> {
+    if !deceits.is_empty() {
+        deceits.iter().map(|deceit| deceit.who).collect()
+    } else if acts.iter().all(|act| act.disk == Disk::Kept) {
+        (0..count).collect()
+    } else {
+        Vec::new()
     }
 }
 
