@@ -124,7 +124,7 @@ fn answer(path: &str, submission: &str) -> (u16, String) {
     let answer = match path {
         "/v1/status" => format!(
             concat!(
-                r#"{{"chain":7,"name":"test","genesis":"{zero}","height":100,"#,
+                r#"{{"chain":7,"name":"test","genesis":"{zero}","height":100,"recorded_from":1,"#,
                 r#""time":1700000000000,"epoch":5,"node":"{zero}","role":"follower","seats":4,"#,
                 r#""connected_nodes":3,"mempool":0,"syncing":false,"version":"0.1.0"}}"#
             ),

@@ -13,3 +13,4 @@ mod backup;
 mod dev;
 mod faults;
 mod network;
+mod state;

@@ -428,7 +428,7 @@ mod tests {
         let zero = "0".repeat(64);
         let wanted = format!(
             concat!(
-                r#"{{"chain":7,"name":"dev","genesis":"0x{zero}","height":12,"#,
+                r#"{{"chain":7,"name":"dev","genesis":"0x{zero}","height":12,"recorded_from":1,"#,
                 r#""time":1700000000000,"epoch":1,"node":"0x{zero}","role":"follower","#,
                 r#""seats":4,"connected_nodes":3,"mempool":0,"syncing":false,"version":"0.1.0"}}"#
             ),

@@ -298,7 +298,38 @@ impl Impostor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::{plan::Plan, stage};
+    use crate::network::{cast::Cast, plan::Plan, stage};
+    use commonware_codec::Encode as _;
+    use commonware_consensus::{
+        simplex::types::{Finalize, Nullify},
+        types::{Round, View},
+    };
+
+    #[test]
+    fn only_who_heard_both_votes_must_report_them_and_only_until_it_forgets() {
+        let cast = Cast::new(4, 1);
+        let impostor = Impostor::new(Part::Nuller, &cast.members[0], &cast.genesis(8, 900));
+        let [me, first, second, _] = [0, 1, 2, 3].map(|index| cast.members[index].public_key());
+        let round = Round::new(EPOCH, View::new(2));
+        let block = Proposal::new(round, View::new(1), Digest::from([1; 32]));
+        let nullify = Nullify::sign::<Digest>(&impostor.scheme, round).unwrap();
+        let finalize = Finalize::sign(&impostor.scheme, block).unwrap();
+        let say = |listener: &PublicKey, vote: Vote<Scheme, Digest>| {
+            // The first byte names the epoch.
+            let message = [&[0], vote.encode().as_ref()].concat();
+            impostor.hear(listener, &me, &IoBuf::from(message));
+        };
+        say(&first, Vote::Nullify(nullify.clone()));
+        say(&second, Vote::Finalize(finalize.clone()));
+        assert!(!impostor.is_guilty() && !impostor.must_be_slashed());
+        say(&first, Vote::Finalize(finalize));
+        assert!(impostor.is_guilty() && impostor.must_be_slashed());
+        assert_eq!(impostor.votes(), 2, "each vote counts once, however many heard it");
+        impostor.forgotten_by(&first);
+        assert!(impostor.is_guilty() && !impostor.must_be_slashed());
+        say(&first, Vote::Nullify(nullify));
+        assert!(!impostor.must_be_slashed());
+    }
 
     #[track_caller]
     fn check(part: Part, slashed: usize) {
