@@ -35,6 +35,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+/// How long a node waits for the answers that it does not need: one of them may know of a vote that
+/// reached nobody else.
+pub const GRACE: Duration = Duration::from_secs(2);
 /// How long the chain must stand still before a node that waits asks whether it is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -94,8 +97,11 @@ pub fn judge<K: Ord>(
         views.iter().rev().nth(spare).copied().unwrap_or(View(0))
     };
     let floor = highest(|standing| standing.view);
-    // A vote that others have and we do not is forgotten for certain.
-    let nothing_forgotten = highest(|standing| standing.heard) <= own;
+    // A vote that others have and we do not is forgotten for certain. One liar may make us wait for
+    // a block, but not for ever.
+    let heard = told.iter().filter(|it| it.epoch == epoch).map(|it| it.heard).max();
+    let heard = if stalled { Some(highest(|standing| standing.heard)) } else { heard };
+    let nothing_forgotten = heard.unwrap_or(View(0)) <= own;
     if nothing_forgotten && (stalled || floor.0 <= own.0.saturating_add(1)) {
         Verdict::Vote
     } else {
@@ -183,6 +189,10 @@ mod tests {
                 assert_eq!(verdict, Verdict::Watch(View(view + 1)));
             }
         }
+        // It reached only one of them.
+        let told = [standing(5, 1, 0), standing(5, 1, 0), standing(5, 1, 1)];
+        let told = told.into_iter().enumerate().collect();
+        assert_eq!(judge(EPOCH, 4, View(0), &told, false), Verdict::Watch(View(2)));
     }
 
     #[test]

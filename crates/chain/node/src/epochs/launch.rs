@@ -6,6 +6,7 @@ use crate::{
     elector::SeatElector,
     engine::Automaton,
     evidence::Informer,
+    guard,
 };
 use commonware_consensus::{
     simplex::{self, Floor, ForwardPolicy, SkipBudget, SkipPolicy},
@@ -24,7 +25,10 @@ use commonware_runtime::{
 use commonware_utils::{NZDuration, NZUsize, channel::mpsc};
 use opengpu_types::{Digest, View};
 use rand_core::CryptoRng;
-use std::{num::NonZeroUsize, time::Duration};
+use std::{
+    num::NonZeroUsize,
+    time::{Duration, SystemTime},
+};
 
 const MAILBOX: NonZeroUsize = NZUsize!(1_024);
 const REPLAY_BUFFER: NonZeroUsize = NZUsize!(1024 * 1024);
@@ -54,6 +58,15 @@ pub(super) struct Running {
     /// Where the engine's own votes of an earlier life end, unless it votes.
     pub(super) watching: Option<View>,
     pub(super) handle: Handle<()>,
+    /// When it started.
+    pub(super) since: SystemTime,
+}
+
+impl Running {
+    /// Whether the other seats had time to answer.
+    pub(super) fn waited(&self, now: SystemTime) -> bool {
+        now.duration_since(self.since).is_ok_and(|waited| waited >= guard::GRACE)
+    }
 }
 
 impl Drop for Running {
@@ -104,7 +117,8 @@ where
         let _ = self.votes.try_set(u64::from(votes));
         let seats = committee.voters().len();
         tracing::info!(epoch = epoch.get(), seats, seated, votes, "epoch opened");
-        Ok(Running { epoch, committee, anchor, watching, handle })
+        let since = self.context.current();
+        Ok(Running { epoch, committee, anchor, watching, handle, since })
     }
 
     /// Opens a channel of an epoch; an engine that was just stopped may still hold it.

@@ -55,6 +55,7 @@ where
         let stalled =
             self.stall.lasts(self.context.current(), newest.as_ref().map(Finalization::view));
         let me = self.config.key.public_key();
+        let all = voters.len().saturating_sub(1);
         let others = voters.iter().filter(|voter| **voter != me).cloned().collect();
         self.config.guide.ask(Recipients::Some(others), Message::WantStanding);
         let floor = match guard::judge(epoch, voters.len(), own, &self.told, stalled) {
@@ -63,6 +64,9 @@ where
                 Some(newest) => Floor::Finalized(newest),
                 None => return Ok(running),
             },
+            Verdict::Vote if self.told.len() < all && !running.waited(self.context.current()) => {
+                return Ok(running);
+            }
             Verdict::Vote => Floor::Genesis(running.anchor),
         };
         tracing::info!(epoch = epoch.0, from = ?floor_view(&floor), "this node votes");

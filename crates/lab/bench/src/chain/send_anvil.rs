@@ -27,6 +27,8 @@ const VALUE: u64 = 1_000_000_000_000;
 /// How long mining may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Looks at what is mined.
+const TRIES: u32 = 5;
 /// Longer than any pause between two blocks.
 const STUCK: Duration = Duration::from_millis(1_500);
 
@@ -86,11 +88,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     wait_until_mined(&rpc)?;
     let seconds = begin.elapsed().as_secs_f64();
     sender::done()?;
-    let mined = sum_of_nonces(&rpc)?;
-    let wanted = u64::from(ACCOUNTS).saturating_mul(arguments.from.saturating_add(arguments.count));
-    if mined != wanted {
-        return Err(BenchError::Peer(format!("{mined} transfers are mined instead of {wanted}")));
-    }
+    check_mined(&rpc, arguments)?;
     sender::tell_outcome(&json!({ "seconds": seconds }))
 }
 
@@ -144,6 +142,23 @@ fn wait_until_mined(rpc: &EthereumRpc) -> Result<(), BenchError> {
         }
         thread::sleep(LOOK_EVERY);
     }
+}
+
+/// All transfers so far are mined. The last block may still move while it is asked about, and then
+/// the answer is an error.
+fn check_mined(rpc: &EthereumRpc, arguments: &Arguments) -> Result<(), BenchError> {
+    let each = arguments.from.saturating_add(arguments.count);
+    let wanted = u64::from(ACCOUNTS).saturating_mul(each);
+    let mut found = sum_of_nonces(rpc);
+    for _ in 0..TRIES {
+        if matches!(found, Ok(mined) if mined == wanted) {
+            return Ok(());
+        }
+        thread::sleep(STUCK);
+        found = sum_of_nonces(rpc);
+    }
+    let mined = found?;
+    Err(BenchError::Peer(format!("{mined} transfers are mined instead of {wanted}")))
 }
 
 /// How many transfers of our accounts are mined.

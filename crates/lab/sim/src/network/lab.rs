@@ -190,11 +190,15 @@ impl Lab {
         self
     }
 
+    pub(crate) fn has_lost_disk(&self, index: usize) -> bool {
+        self.place(index).disk > 0
+    }
+
     /// A node that lost its disk keeps recent blocks only, so it fetches the state; the others keep
     /// and execute all blocks.
     fn history(&self, index: usize) -> History {
         let blocks = self.genesis.parameters.epoch_blocks;
-        if self.place(index).disk == 0 { History::All } else { History::Recent(blocks) }
+        if self.has_lost_disk(index) { History::Recent(blocks) } else { History::All }
     }
 
     /// Starts a node on its disk.
@@ -320,9 +324,16 @@ impl Lab {
         Some(block.inner().wire().clone())
     }
 
+    /// A node's state, unless it is still fetched.
+    async fn databases(&self, index: usize) -> Option<store::Databases<Context, Sequential>> {
+        let state = self.node(index)?.state.clone();
+        let ready = async move { state.subscribe_databases().await };
+        self.context.timeout(Duration::from_secs(1), ready).await.ok()
+    }
+
     /// A value of a node's final state.
     pub(crate) async fn entry(&self, index: usize, key: Key) -> Option<Entry> {
-        let databases = self.node(index)?.state.subscribe_databases().await;
+        let databases = self.databases(index).await?;
         let entry = store::get(&*databases.read().await, &key).await;
         entry.expect("the simulated disk can be read")
     }
@@ -386,7 +397,7 @@ impl Lab {
     /// Compares a node's store with the shadow's state, entry by entry; `None` if the two are not
     /// at the same height right now.
     pub(crate) async fn holds(&self, index: usize, shadow: &Shadow) -> Option<bool> {
-        let databases = self.node(index)?.state.subscribe_databases().await;
+        let databases = self.databases(index).await?;
         // While this is held, no block is added.
         let store = databases.read().await;
         let chain = store::get(&store, &Key::Chain).await.expect("the simulated disk can be read");

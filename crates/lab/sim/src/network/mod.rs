@@ -212,9 +212,12 @@ impl Production {
         Ok(lab)
     }
 
-    /// Starts everyone who has begun by `act` and does not run.
+    /// Starts everyone who has begun by `act` and does not run. Who lost its disk asks the others
+    /// before it is ready, so it comes last.
     async fn begin(&self, lab: &mut Lab, act: usize) -> Result<(), Breach> {
-        for index in 0..self.cast.members.len() {
+        let (asking, ready): (Vec<_>, Vec<_>) =
+            (0..self.cast.members.len()).partition(|index| lab.has_lost_disk(*index));
+        for index in ready.into_iter().chain(asking) {
             if self.is_played(index, act) {
                 lab.play(index).await;
             } else if self.has_begun(index, act) {
