@@ -73,9 +73,13 @@ pub enum Verdict {
 
 /// Answers of other seats that are needed before a node votes.
 pub fn needed(voters: usize) -> usize {
-    let faults = voters.saturating_sub(1).div_euclid(3);
     let others = voters.saturating_sub(1);
-    faults.saturating_mul(2).max(1).min(others)
+    faults(voters).saturating_mul(2).max(1).min(others)
+}
+
+/// Faulty seats that the chain bears.
+fn faults(voters: usize) -> usize {
+    voters.saturating_sub(1).div_euclid(3)
 }
 
 /// Judges a node with a seat among `voters` in the running `epoch`, whose journal ends with the view
@@ -90,18 +94,17 @@ pub fn judge<K: Ord>(
     // Who is in a later epoch cannot tell about this one. The chain will take us there.
     let told: Vec<_> = told.values().filter(|standing| standing.epoch <= epoch).collect();
     let Some(spare) = told.len().checked_sub(needed(voters)) else { return Verdict::Wait };
-    let highest = |view: fn(&Standing) -> View| {
+    let highest = |view: fn(&Standing) -> View, without: usize| {
         let views = told.iter().map(|it| if it.epoch == epoch { view(it) } else { View(0) });
         let mut views: Vec<_> = views.collect();
         views.sort_unstable();
-        views.iter().rev().nth(spare).copied().unwrap_or(View(0))
+        views.iter().rev().nth(without).copied().unwrap_or(View(0))
     };
-    let floor = highest(|standing| standing.view);
-    // A vote that others have and we do not is forgotten for certain. One liar may make us wait for
-    // a block, but not for ever.
-    let heard = told.iter().filter(|it| it.epoch == epoch).map(|it| it.heard).max();
-    let heard = if stalled { Some(highest(|standing| standing.heard)) } else { heard };
-    let nothing_forgotten = heard.unwrap_or(View(0)) <= own;
+    let floor = highest(|standing| standing.view, spare);
+    // A vote that others have and we do not is forgotten for certain. Liars may make us wait for a
+    // block, but not for ever.
+    let liars = if stalled { faults(voters) } else { 0 };
+    let nothing_forgotten = highest(|standing| standing.heard, liars) <= own;
     if nothing_forgotten && (stalled || floor.0 <= own.0.saturating_add(1)) {
         Verdict::Vote
     } else {
@@ -193,6 +196,10 @@ mod tests {
         let told = [standing(5, 1, 0), standing(5, 1, 0), standing(5, 1, 1)];
         let told = told.into_iter().enumerate().collect();
         assert_eq!(judge(EPOCH, 4, View(0), &told, false), Verdict::Watch(View(2)));
+        // Of many answers, no more are left out than there can be liars.
+        let told = [0, 1, 0, 1, 0].map(|heard| standing(5, 1, heard));
+        let told = told.into_iter().enumerate().collect();
+        assert_eq!(judge(EPOCH, 6, View(0), &told, true), Verdict::Watch(View(2)));
     }
 
     #[test]

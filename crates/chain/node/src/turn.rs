@@ -108,6 +108,17 @@ impl Turn {
         }
     }
 
+    /// A vote arrived from the node of a seat.
+    pub fn voted_by(&self, epoch: Epoch, voter: &ConsensusKey, view: View) {
+        let seat =
+            self.0.lock().as_ref().and_then(|latest| {
+                latest.seats.seats.iter().position(|seat| seat.consensus == *voter)
+            });
+        if let Some(seat) = seat {
+            self.voted(epoch, seat, view);
+        }
+    }
+
     /// The view after the last one that ended, or whatever was seen before a restart; and what is
     /// known about the votes of `asker`.
     pub fn standing(&self, asker: &ConsensusKey) -> Option<Standing> {

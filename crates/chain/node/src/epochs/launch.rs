@@ -226,15 +226,16 @@ type EngineConfig<E, T, B> = simplex::Config<
 >;
 
 /// Splits the channels by epoch.
-pub(super) fn split<E, S, R>(
+pub(super) fn split<E, S, V, R>(
     context: &E,
-    votes: (S, R),
+    votes: (S, V),
     certificates: (S, R),
     requests: (S, R),
 ) -> Channels<S>
 where
     E: Spawner,
     S: Sender<PublicKey = PublicKey>,
+    V: Receiver<PublicKey = PublicKey>,
     R: Receiver<PublicKey = PublicKey>,
 {
     let (mux, votes, later_votes) =

@@ -22,6 +22,7 @@
 //!
 //! Not here: which seats an epoch has (the ledger decides) and what is in a block.
 
+mod ear;
 mod launch;
 mod watch;
 
@@ -54,6 +55,7 @@ use commonware_runtime::{
     telemetry::metrics::{Gauge, GaugeExt as _, MetricsExt as _},
 };
 use commonware_utils::{channel::mpsc, ordered::Map, vec::NonEmptyVec};
+use ear::Ear;
 use launch::{Channels, Running, split};
 use opengpu_types::{ChainId, Digest, Entry, Epoch, Evidence, Key, SeatSet};
 use rand_core::CryptoRng;
@@ -233,6 +235,7 @@ where
     {
         let current = context.gauge("epoch", "the running epoch");
         let voting = context.gauge("votes", "1 if this node votes, 0 if it only follows");
+        let votes = (votes.0, Ear { inner: votes.1, turn: config.turn.clone() });
         let channels = split(&context, votes, certificates, requests);
         context.spawn(move |context| {
             let epochs = Self {
