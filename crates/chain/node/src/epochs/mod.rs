@@ -14,7 +14,7 @@
 //!   of another epoch never reaches (and never discredits a peer at) the running engine.
 //! - Every epoch has a vote journal of its own. The engine makes a vote durable there before it
 //!   sends it, so a restart on the same data folder does not vote twice; one on another folder is
-//!   the business of [`watch`].
+//!   the business of [`crate::guard`].
 //! - Peers are tracked per epoch: the seats of this and of the next epoch, and the guests.
 //! - A message of a later epoch shows that this node is behind: its sender is asked for the last
 //!   block of the running epoch. It is only a hint, and costs its sender a request.
