@@ -29,11 +29,6 @@ use clap::Parser as _;
 use context::Context;
 use std::process::ExitCode;
 
-/// Gives memory back to the system when a burst is over, which the C library's does not: a node
-/// lives for months.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(arguments) {

@@ -1,9 +1,9 @@
 //! Anvil as a process, loaded in turns with ours.
 //!
-//! Twice: with a block for each transaction, as it mines by itself, and with a block every second
-//! without a limit of gas. The one with the cheaper transfer is what ours is compared with; the other
-//! is printed. Neither keeps old states: with a copy for each block, ten thousand transactions between
-//! a thousand accounts would take 14 GiB and 25 ms each.
+//! One process for the whole run. It mines a block every second, without a limit of gas, so that no
+//! block is full, and keeps no old states. By itself it mines at every transaction: in two short runs
+//! that cost 1.6 and 2.1 times as much, so this is the stronger peer; and under batches version 1.7.1
+//! then stops answering now and then, while its memory grows past 13 GiB.
 
 use super::{
     ethereum::{EthereumRpc, call},
@@ -27,80 +27,16 @@ const BALANCE: &str = "0xffffffffffffffffffffff";
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// When it mines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mining {
-    /// At every transaction, as it does by itself.
-    Instant,
-    /// Every second, whatever waits.
-    Interval,
-}
-
-impl Mining {
-    const fn words(self) -> &'static [&'static str] {
-        match self {
-            Self::Instant => &["--prune-history"],
-            Self::Interval => {
-                &["--prune-history", "--block-time", "1", "--disable-block-gas-limit"]
-            }
-        }
-    }
-
-    /// Transfers of every account in one turn: some seconds.
-    const fn turns(self) -> u64 {
-        match self {
-            Self::Instant => 2,
-            Self::Interval => 10,
-        }
-    }
-}
-
-/// Anvil in both ways of mining.
-#[derive(Debug)]
-pub(super) struct Anvils {
-    instant: Anvil,
-    interval: Anvil,
-}
-
-/// One turn of both.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Theirs {
-    pub(super) instant: Mined,
-    pub(super) interval: Mined,
-}
-
-impl Theirs {
-    /// The one with the cheaper transfer.
-    pub(super) fn best(&self) -> &Mined {
-        if self.instant.cost < self.interval.cost { &self.instant } else { &self.interval }
-    }
-}
-
-impl fmt::Display for Theirs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "anvil {}; a block each {}", self.interval, self.instant)
-    }
-}
-
-impl Anvils {
-    pub(super) fn start(program: &Path, folder: &Path) -> Result<Self, BenchError> {
-        Ok(Self {
-            instant: Anvil::start(program, folder, Mining::Instant)?,
-            interval: Anvil::start(program, folder, Mining::Interval)?,
-        })
-    }
-
-    pub(super) fn round(&mut self) -> Result<Theirs, BenchError> {
-        Ok(Theirs { instant: self.instant.round()?, interval: self.interval.round()? })
-    }
-}
+/// A block every second; nothing is full and nothing is kept.
+const MINING: [&str; 4] = ["--block-time", "1", "--disable-block-gas-limit", "--prune-history"];
+/// Transfers of every account in one turn.
+const TURNS: u64 = 10;
 
 /// A running anvil.
 #[derive(Debug)]
-struct Anvil {
+pub(super) struct Anvil {
     process: Process,
     url: String,
-    mining: Mining,
     sent: u64,
 }
 
@@ -118,22 +54,21 @@ pub(super) struct Mined {
 impl fmt::Display for Mined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { per_second, cost, resident, .. } = self;
-        write!(f, "{per_second:.0} transfers/s, {cost:.0} us each, {resident:.0} MiB")
+        write!(f, "anvil {per_second:.0} transfers/s, {cost:.0} us each, {resident:.0} MiB")
     }
 }
 
 impl Anvil {
     /// Starts it and gives tokens to the accounts.
-    fn start(program: &Path, folder: &Path, mining: Mining) -> Result<Self, BenchError> {
+    pub(super) fn start(program: &Path, folder: &Path) -> Result<Self, BenchError> {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|it| it.local_addr());
         let port = free.map_err(BenchError::system("looking for a free port"))?.port();
         let mut command = Command::new(program);
         command.args(["--quiet", "--no-request-size-limit", "--port"]).arg(port.to_string());
-        command.args(mining.words());
-        let log = folder.join(format!("anvil-{port}.log"));
-        let process = Process::start("anvil", &mut command, &log)?;
+        let log = folder.join("anvil.log");
+        let process = Process::start("anvil", command.args(MINING), &log)?;
         let url = format!("http://127.0.0.1:{port}");
-        let mut anvil = Self { process, url, mining, sent: 0 };
+        let mut anvil = Self { process, url, sent: 0 };
         anvil.wait()?;
         let calls = send_anvil::addresses()?.into_iter().enumerate().map(|(id, address)| {
             let address = format!("0x{}", hex::encode(address));
@@ -156,8 +91,8 @@ impl Anvil {
     }
 
     /// Sends some seconds of transfers and waits until all are mined.
-    fn round(&mut self) -> Result<Mined, BenchError> {
-        let (url, from, count) = (self.url.clone(), self.sent, self.mining.turns());
+    pub(super) fn round(&mut self) -> Result<Mined, BenchError> {
+        let (url, from, count) = (self.url.clone(), self.sent, TURNS);
         let arguments = send_anvil::Arguments { url, from, count, chain: CHAIN };
         let mut sender = Sender::start(&arguments.words())?;
         let before = self.process.usage();

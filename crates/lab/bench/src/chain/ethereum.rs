@@ -4,8 +4,11 @@ use crate::error::BenchError;
 use k256::ecdsa::SigningKey;
 use opengpu_crypto::keccak256;
 use serde_json::{Value, json};
+use std::time::Duration;
 use ureq::Agent;
 
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Gas of a plain transfer.
 const GAS: u64 = 21_000;
 
@@ -94,7 +97,8 @@ pub(super) struct EthereumRpc {
 
 impl EthereumRpc {
     pub(super) fn new(url: &str) -> Self {
-        let agent = Agent::config_builder().proxy(None).build().new_agent();
+        let config = Agent::config_builder().proxy(None).timeout_global(Some(PATIENCE));
+        let agent = config.build().new_agent();
         Self { agent, url: url.to_owned() }
     }
 

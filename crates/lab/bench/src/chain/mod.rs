@@ -26,7 +26,7 @@ mod sender;
 mod watch;
 
 use crate::{error::BenchError, machine, process, tell};
-use anvil::Anvils;
+use anvil::Anvil;
 use clap::{Args, Parser, Subcommand};
 use cluster::Cluster;
 use limit::Limit;
@@ -134,8 +134,12 @@ pub fn run(program: Program) -> Result<(), BenchError> {
 
 fn measure(arguments: Arguments) -> Result<(), BenchError> {
     process::end_with_us()?;
-    let scratch = tempfile::tempdir().map_err(BenchError::system("making a folder"))?;
-    let folder = arguments.keep.clone().unwrap_or_else(|| scratch.path().to_owned());
+    let scratch = match &arguments.keep {
+        Some(_) => None,
+        None => Some(tempfile::tempdir().map_err(BenchError::system("making a folder"))?),
+    };
+    let scratch = scratch.as_ref().map(|folder| folder.path().to_owned());
+    let folder = arguments.keep.clone().or(scratch).ok_or(BenchError::Nothing("no folder"))?;
     let mut report = Report::new(arguments.commit.clone(), arguments.quick);
     tell(format!("load average {:.2}", machine::load_average()));
 
@@ -146,7 +150,7 @@ fn measure(arguments: Arguments) -> Result<(), BenchError> {
     report.fresh = Some(round::idle(&mut cluster, &watcher, settle, settle)?);
 
     let mut anvil = match arguments.peer() {
-        Peer::At(path) => Some(Anvils::start(&path, &folder)?),
+        Peer::At(path) => Some(Anvil::start(&path, &folder)?),
         Peer::Missing(why) => {
             tell(format!("no anvil: {why}"));
             report.no_peer = Some(why);
@@ -161,7 +165,7 @@ fn measure(arguments: Arguments) -> Result<(), BenchError> {
         let ours = sender.round(&mut cluster, &watcher, arguments.seconds)?;
         let per_second = limit.per_second();
         tell(format!("round {number}: {ours}; signature limit {:.0}/s over 4", per_second));
-        let theirs = anvil.as_mut().map(Anvils::round).transpose()?;
+        let theirs = anvil.as_mut().map(Anvil::round).transpose()?;
         if let Some(theirs) = &theirs {
             tell(format!("round {number}: {theirs}"));
         }

@@ -1,7 +1,7 @@
 //! What a run says: a table, a file, and last the wanted figures.
 
 use super::{
-    anvil::{Mined, Theirs},
+    anvil::Mined,
     round::{Idle, Loaded},
 };
 use crate::{
@@ -55,7 +55,7 @@ pub(super) struct Round {
     pub(super) ours: Loaded,
     /// The signature limit, in transfers per second.
     pub(super) limit: f64,
-    pub(super) theirs: Option<Theirs>,
+    pub(super) theirs: Option<Mined>,
 }
 
 /// Everything that was measured.
@@ -93,12 +93,8 @@ impl Report {
     }
 
     /// How much cheaper a transfer is than the peer's, round by round; none without a peer.
-    fn advantage(
-        &self,
-        theirs: impl Fn(&Theirs) -> &Mined,
-        ours: impl Fn(&Loaded) -> f64,
-    ) -> Option<f64> {
-        self.middle(|round| Some(theirs(round.theirs.as_ref()?).cost / ours(&round.ours)))
+    fn advantage(&self, ours: impl Fn(&Loaded) -> f64) -> Option<f64> {
+        self.middle(|round| Some(round.theirs.as_ref()?.cost / ours(&round.ours)))
     }
 
     /// A part of the finality of all rounds, in milliseconds.
@@ -112,7 +108,7 @@ impl Report {
         let nothing = f64::NAN;
         let idle = |figure: &dyn Fn(&Idle) -> f64| self.idle.as_ref().map_or(nothing, figure);
         let empty = |idle: &Idle| percentile(&idle.finality, 0.5).unwrap_or(nothing);
-        let advantage = self.advantage(Theirs::best, |ours| ours.node_cost);
+        let advantage = self.advantage(|ours| ours.node_cost);
         let missing = || self.no_peer.clone().unwrap_or_else(|| "not measured".to_owned());
         let want = |name, measured, sense, wanted| Want { id: ID, name, measured, sense, wanted };
         vec![
@@ -143,31 +139,14 @@ impl Report {
             ("memory per node under load, MiB", self.ours(|ours| ours.resident)),
             ("load average under load", self.ours(|ours| ours.load)),
         ];
-        let theirs = |figure: fn(&Theirs) -> f64| self.middle(|it| it.theirs.as_ref().map(figure));
+        let theirs = |figure: fn(&Mined) -> f64| self.middle(|it| it.theirs.as_ref().map(figure));
         let some = [
             ("signature limit, transfers per second", self.middle(|round| Some(round.limit))),
-            (
-                "anvil, a block per second: transfers per second",
-                theirs(|it| it.interval.per_second),
-            ),
-            ("anvil, a block per second: CPU-us per transfer", theirs(|it| it.interval.cost)),
-            ("anvil, a block per second: memory, MiB", theirs(|it| it.interval.resident)),
-            (
-                "anvil, a block per transfer: transfers per second",
-                theirs(|it| it.instant.per_second),
-            ),
-            ("anvil, a block per transfer: CPU-us per transfer", theirs(|it| it.instant.cost)),
-            ("anvil, a block per transfer: memory, MiB", theirs(|it| it.instant.resident)),
-            ("one validator, x anvil", self.advantage(Theirs::best, |ours| ours.node_cost)),
-            ("all four nodes, x anvil", self.advantage(Theirs::best, |ours| ours.cost)),
-            (
-                "one validator, x anvil with a block per transfer",
-                self.advantage(|it| &it.instant, |ours| ours.node_cost),
-            ),
-            (
-                "all four nodes, x anvil with a block per transfer",
-                self.advantage(|it| &it.instant, |ours| ours.cost),
-            ),
+            ("anvil: transfers per second", theirs(|it| it.per_second)),
+            ("anvil: CPU-us per transfer", theirs(|it| it.cost)),
+            ("anvil: memory, MiB", theirs(|it| it.resident)),
+            ("one validator per CPU-second, x anvil", self.advantage(|ours| ours.node_cost)),
+            ("all four nodes per CPU-second, x anvil", self.advantage(|ours| ours.cost)),
         ];
         rows.extend(some.into_iter().filter_map(|(name, value)| Some((name, value?))));
         for (idle, names) in [(&self.fresh, FRESH), (&self.idle, IDLE)] {
@@ -225,8 +204,7 @@ impl Report {
                 "resident_mib": ours.resident,
                 "load": ours.load,
                 "signature_limit": limit,
-                "anvil_block_per_second": theirs.as_ref().map(|it| mined(&it.interval)),
-                "anvil_block_per_transfer": theirs.as_ref().map(|it| mined(&it.instant)),
+                "anvil": theirs.as_ref().map(mined),
             })
         });
         json!({
@@ -259,8 +237,7 @@ mod tests {
     }
 
     fn round(per_second: f64, node_cost: f64, limit: f64, cost: f64) -> Round {
-        let mined = |cost| Mined { per_second: 1_000.0, cost, resident: 90.0, load: 1.0 };
-        let theirs = Theirs { instant: mined(2.0 * cost), interval: mined(cost) };
+        let theirs = Mined { per_second: 1_000.0, cost, resident: 90.0, load: 1.0 };
         Round { ours: ours(per_second, node_cost), limit, theirs: Some(theirs) }
     }
 
@@ -274,8 +251,8 @@ mod tests {
             round(20_000.0, 30.0, 25_000.0, 360.0),
         ];
         assert_eq!(report.share(), 80.0);
-        assert_eq!(report.advantage(Theirs::best, |ours| ours.node_cost), Some(12.0));
-        assert_eq!(report.advantage(|it| &it.instant, |ours| ours.cost), Some(6.0));
+        assert_eq!(report.advantage(|ours| ours.node_cost), Some(12.0));
+        assert_eq!(report.advantage(|ours| ours.cost), Some(3.0));
     }
 
     #[test]

@@ -29,8 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Looks at what is mined.
 const TRIES: u32 = 5;
-/// Longer than any pause between two blocks.
-const STUCK: Duration = Duration::from_millis(1_500);
+/// Longer than the pause between two blocks.
+const PAUSE: Duration = Duration::from_millis(1_500);
 
 /// What the sender takes.
 #[derive(Clone, Debug, clap::Args)]
@@ -121,11 +121,9 @@ fn body(batch: &[Vec<u8>]) -> String {
     Value::Array(calls.collect()).to_string()
 }
 
-/// Until nothing waits in the pool. When it mines at every transaction, anvil may miss the last ones
-/// and wait for another; then it is told to mine.
+/// Until nothing waits in the pool.
 fn wait_until_mined(rpc: &EthereumRpc) -> Result<(), BenchError> {
     let begin = Instant::now();
-    let (mut last, mut moved) = (Value::Null, begin);
     loop {
         let status = rpc.ask("txpool_status", json!([]))?;
         let none = |name: &str| status.get(name).and_then(Value::as_str) == Some("0x0");
@@ -134,11 +132,6 @@ fn wait_until_mined(rpc: &EthereumRpc) -> Result<(), BenchError> {
         }
         if begin.elapsed() > PATIENCE {
             return Err(BenchError::Slow { what: "mining", seconds: PATIENCE.as_secs() });
-        }
-        if status != last {
-            (last, moved) = (status, Instant::now());
-        } else if moved.elapsed() > STUCK {
-            rpc.ask("evm_mine", json!([]))?;
         }
         thread::sleep(LOOK_EVERY);
     }
@@ -154,7 +147,7 @@ fn check_mined(rpc: &EthereumRpc, arguments: &Arguments) -> Result<(), BenchErro
         if matches!(found, Ok(mined) if mined == wanted) {
             return Ok(());
         }
-        thread::sleep(STUCK);
+        thread::sleep(PAUSE);
         found = sum_of_nonces(rpc);
     }
     let mined = found?;
