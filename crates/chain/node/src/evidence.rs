@@ -1,8 +1,8 @@
 //! Conflicting votes that the consensus engine saw, as evidence that the ledger understands.
 //!
 //! [`Informer`] stands between an epoch's engine and whatever listens to it. It hands everything
-//! on, notes which view ended, and from conflicting votes it makes [`Evidence`]. The engine reports votes before it has
-//! checked their signatures, so a stranger could fill our reports with forgeries: only evidence
+//! on, notes which view ended, and from conflicting votes it makes [`Evidence`].
+//! The engine reports conflicts before it has checked their signatures, so a stranger could fill our reports with forgeries: only evidence
 //! whose two signatures hold leaves this file.
 //!
 //! Not here: who reports it, and when ([`crate::duties`]).

@@ -109,8 +109,7 @@ where
                     heard.clear();
                     break;
                 }
-                let me_or_stranger = peer == self.key || !holds(&seats, &peer);
-                if !me_or_stranger {
+                if peer != self.key && holds(&seats, &peer) {
                     heard.insert(peer);
                 }
                 let newer = verified(context, self.chain, &seats, &told);
