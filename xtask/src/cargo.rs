@@ -4,7 +4,7 @@
 //! Cargo unifies features over what is selected, so any narrower selection would build the engine
 //! a second time, which costs minutes; only `dist` pays for that, to ship the product's own features.
 
-use crate::process;
+use crate::{packages, process};
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -65,8 +65,14 @@ pub(crate) fn metadata() -> Result<Metadata> {
     serde_json::from_str(&text).context("cargo metadata has an unexpected form")
 }
 
+/// What a build of the product needs beside Rust and a C compiler: its allocator has a makefile.
+pub(crate) fn prepare() -> Result<()> {
+    packages::program("make")
+}
+
 /// Builds binaries and returns their paths in the same order.
 pub(crate) fn build<const N: usize>(names: [&str; N], profile: Profile) -> Result<[PathBuf; N]> {
+    prepare()?;
     let mut command = cargo();
     command.args(["build", "--workspace"]);
     if profile == Profile::Release {

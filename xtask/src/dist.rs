@@ -18,6 +18,7 @@ const BINARY: &str = "opengpu";
 const DOCUMENTS: [&str; 3] = ["LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 
 pub(crate) fn run() -> Result<()> {
+    cargo::prepare()?;
     // Only the last step links with `strip`: as a profile setting it would rebuild every dependency.
     process::run(
         cargo().args(["rustc", "--release", "--package", PACKAGE, "--bin", BINARY]).args([

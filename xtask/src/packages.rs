@@ -82,6 +82,11 @@ fn cache() -> Result<PathBuf> {
     Ok(base.join("opengpu"))
 }
 
+/// Makes sure that a program can be run, wherever it comes from; its Debian package has its name.
+pub(crate) fn program(name: &str) -> Result<()> {
+    if process::succeeds(Command::new(name).arg("--version")) { Ok(()) } else { debian(name) }
+}
+
 fn debian(name: &str) -> Result<()> {
     if process::succeeds(Command::new("dpkg").args(["-s", name])) {
         return Ok(());

@@ -57,6 +57,11 @@ impl Tally {
     }
 }
 
+/// A step that could not be taken here, and why. It does not fail the run, and it is not called ok.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Skipped(&'static str);
+
 struct Report {
     name: &'static str,
     took: Duration,
@@ -64,6 +69,7 @@ struct Report {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    cargo::prepare()?;
     let mut tally = Tally::default();
     let mut reports = Vec::new();
     for step in STEPS {
@@ -82,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         println!("{}", describe(report));
     }
     println!("{} passed, {} failed", tally.passed, tally.failed);
-    let wrong: Vec<_> = reports.iter().filter(|report| report.ended.is_err()).collect();
+    let wrong: Vec<_> = reports.iter().filter(|report| report.failed()).collect();
     if !wrong.is_empty() {
         let names: Vec<_> = wrong.iter().map(|report| report.name).collect();
         bail!("failed: {}", names.join(", "));
@@ -90,12 +96,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+impl Report {
+    fn failed(&self) -> bool {
+        self.ended.as_ref().is_err_and(|error| !error.is::<Skipped>())
+    }
+}
+
 fn describe(report: &Report) -> String {
     let Report { name, took, ended } = report;
     let (seconds, tenths) = (took.as_secs(), took.subsec_millis() / 100);
     match ended {
-        Ok(()) => format!("{name:<10} ok     {seconds:>5}.{tenths} s"),
-        Err(error) => format!("{name:<10} FAILED {seconds:>5}.{tenths} s  {error:#}"),
+        Ok(()) => format!("{name:<10} ok      {seconds:>5}.{tenths} s"),
+        Err(error) => {
+            let verdict = if report.failed() { "FAILED" } else { "skipped" };
+            format!("{name:<10} {verdict:<7} {seconds:>5}.{tenths} s  {error:#}")
+        }
     }
 }
 
@@ -109,9 +124,7 @@ fn clippy(_: &mut Tally) -> Result<()> {
 
 fn deny(_: &mut Tally) -> Result<()> {
     if !process::succeeds(cargo().args(["deny", "--version"])) {
-        eprintln!("cargo-deny is not installed: licences and advisories are not checked here");
-        eprintln!("hint: cargo install --locked cargo-deny");
-        return Ok(());
+        return Err(Skipped("cargo-deny is missing: cargo install --locked cargo-deny").into());
     }
     process::run(cargo().args(["deny", "check"]))
 }
@@ -205,7 +218,7 @@ fn without_colours(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Report, STEPS, Tally, count, counted, describe};
+    use super::{Report, STEPS, Skipped, Tally, count, counted, describe};
     use std::process::Command;
     use std::time::Duration;
 
@@ -244,7 +257,15 @@ mod tests {
             took: Duration::from_millis(1_250),
             ended: Err(anyhow::anyhow!("two files differ")),
         };
-        assert_eq!(describe(&report), "fmt        FAILED     1.2 s  two files differ");
+        assert_eq!(describe(&report), "fmt        FAILED      1.2 s  two files differ");
+    }
+
+    #[test]
+    fn a_skipped_step_is_neither_ok_nor_a_failure() {
+        let ended = Err(Skipped("a tool is missing").into());
+        let report = Report { name: "deny", took: Duration::ZERO, ended };
+        assert!(!report.failed());
+        assert_eq!(describe(&report), "deny       skipped     0.0 s  a tool is missing");
     }
 
     #[test]

@@ -29,6 +29,12 @@ use clap::Parser as _;
 use context::Context;
 use std::process::ExitCode;
 
+/// A node allocates on many threads and lives for months. The C library's allocator keeps what a busy
+/// hour needed; this one returns it to the system (`.cargo/config.toml` says when).
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(arguments) {

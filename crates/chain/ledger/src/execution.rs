@@ -11,16 +11,15 @@ use crate::{
     genesis, invariant,
     limit::{self, Terms},
     stake::{delegation, election, rewards, schedule, slash, unbonding, validator},
-    state::{Overlay, State},
+    state::{Changes, Overlay, State},
     table::tables::{Accounts, Chain, Params, Seats, Supplies},
     token,
 };
 use opengpu_crypto::{BeaconSignature, merkle};
 use opengpu_types::{
-    Amount, ChainId, ConsensusKey, Digest, DutyKind, Entry, Event, Failure, Genesis, Height, Key,
-    List, Millis, Operation, Outcome, Receipt, SignedTransaction, View, Weight,
+    Amount, ChainId, ConsensusKey, Digest, DutyKind, Event, Failure, Genesis, Height, List, Millis,
+    Operation, Outcome, Receipt, SignedTransaction, View, Weight,
 };
-use std::collections::BTreeMap;
 
 /// A block may be at most this much later than its parent. After a longer outage chain time
 /// catches up over several blocks.
@@ -48,8 +47,8 @@ pub struct BlockContext {
 /// A block that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executed {
-    /// Entries that changed; `None` is gone.
-    pub changes: BTreeMap<Key, Option<Entry>>,
+    /// Entries that changed.
+    pub changes: Changes,
     /// The block's own receipt, then one for each transaction.
     pub receipts: Vec<Receipt>,
     /// Digest of the seat set of the next epoch, for the header.
@@ -77,7 +76,7 @@ pub struct Execution<S> {
 
 impl<S: State> Execution<S> {
     /// Prepares a block on top of its parent's state.
-    pub const fn new(state: S, context: BlockContext) -> Self {
+    pub fn new(state: S, context: BlockContext) -> Self {
         Self { state: Overlay::new(state), context, events: Vec::new(), receipts: Vec::new() }
     }
 

@@ -51,7 +51,7 @@ pub use stake::{
     rewards::{claimable, stake_of},
     schedule::leader,
 };
-pub use state::{Flows, Memory, Overlay, State, Unloaded};
+pub use state::{Changes, Flows, Memory, Overlay, State, Unloaded};
 pub use table::{Table, tables};
 pub use token::emitted_by;
 pub use weight::weight_of;

@@ -4,6 +4,7 @@ use crate::{
     error::{Corruption, Halt},
     table::Table,
 };
+use indexmap::IndexMap;
 use opengpu_types::{Amount, Entry, Key, Weight};
 use std::collections::BTreeMap;
 
@@ -98,11 +99,15 @@ pub(crate) struct Checkpoint {
     flows: Flows,
 }
 
+/// Entries that changed; `None` is gone. Looked up far more often than listed, so hashed; listed in
+/// an order that follows from execution alone.
+pub type Changes = IndexMap<Key, Option<Entry>>;
+
 /// Changes on top of a state, with a way back.
 #[derive(Debug)]
 pub struct Overlay<S> {
     base: S,
-    changes: BTreeMap<Key, Option<Entry>>,
+    changes: Changes,
     journal: Vec<(Key, Option<Option<Entry>>)>,
     /// What moves outside of entries.
     pub(crate) flows: Flows,
@@ -110,23 +115,8 @@ pub struct Overlay<S> {
 
 impl<S> Overlay<S> {
     /// Nothing changed yet.
-    pub const fn new(base: S) -> Self {
-        Self {
-            base,
-            changes: BTreeMap::new(),
-            journal: Vec::new(),
-            flows: Flows {
-                minted: Amount::ZERO,
-                burned: Amount::ZERO,
-                pooled: Amount::ZERO,
-                shared: Amount::ZERO,
-                tips: Amount::ZERO,
-                transactions: 0,
-                weight: Weight(0),
-                free_weight: Weight(0),
-                spent: Amount::ZERO,
-            },
-        }
+    pub fn new(base: S) -> Self {
+        Self { base, changes: Changes::new(), journal: Vec::new(), flows: Flows::default() }
     }
 
     /// The state below, to load entries into it.
@@ -140,12 +130,12 @@ impl<S> Overlay<S> {
     }
 
     /// What has changed so far.
-    pub const fn changes(&self) -> &BTreeMap<Key, Option<Entry>> {
+    pub const fn changes(&self) -> &Changes {
         &self.changes
     }
 
     /// Ends with the changes.
-    pub fn into_changes(self) -> BTreeMap<Key, Option<Entry>> {
+    pub fn into_changes(self) -> Changes {
         self.changes
     }
 
@@ -159,7 +149,7 @@ impl<S> Overlay<S> {
             let Some((key, before)) = self.journal.pop() else { break };
             match before {
                 Some(entry) => self.changes.insert(key, entry),
-                None => self.changes.remove(&key),
+                None => self.changes.swap_remove(&key),
             };
         }
         self.flows = to.flows;

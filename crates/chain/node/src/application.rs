@@ -1,7 +1,7 @@
 //! The state machine as the engine drives it: propose, process, finalized.
 //!
-//! - **propose**: a leader waits until there is something to do, or until a second after the
-//!   parent; then it executes what the mempool offers and seals the result into a header.
+//! - **propose**: a leader executes what the mempool offers and seals the result into a header; it
+//!   was not called before there was a reason ([`crate::pace`]).
 //! - **process**: a voter executes the block, checks signatures on the workers meanwhile, and
 //!   compares everything that the header claims. Its verdict is final, so only what headers and
 //!   state say counts; the clock can only make it wait ([`crate::timing`]).
@@ -24,10 +24,10 @@ use crate::{
     signatures::Signatures,
     store::{self, Batch, Databases, Readers, Sealed, SyncTarget},
     timing,
+    turn::Turn,
 };
 use commonware_consensus::marshal::ancestry::Ancestry;
 use commonware_glue::stateful::{Application as StatefulApplication, Finality, Input, Proposed};
-use commonware_macros::select;
 use commonware_parallel::Strategy;
 use commonware_runtime::{Clock, Metrics, Spawner, Storage};
 use commonware_utils::channel::mpsc;
@@ -54,7 +54,8 @@ pub fn now(clock: &impl Clock) -> Millis {
     Millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-async fn sleep_until(clock: &impl Clock, time: Millis) {
+/// Returns once the clock shows `time`.
+pub async fn sleep_until(clock: &impl Clock, time: Millis) {
     if now(clock) < time {
         clock
             .sleep_until(
@@ -67,31 +68,25 @@ async fn sleep_until(clock: &impl Clock, time: Millis) {
 /// The state machine of one node.
 #[derive(Clone, Debug)]
 pub struct Application<T> {
-    genesis: Arc<Genesis>,
-    beacon: Arc<BeaconKeypair>,
-    mempool: Mempool,
-    signatures: Signatures,
-    strategy: T,
-    openings: mpsc::UnboundedSender<Opening>,
+    /// Where it begins; checked.
+    pub genesis: Arc<Genesis>,
+    /// Signs the beacons of this node's blocks.
+    pub beacon: Arc<BeaconKeypair>,
+    /// What is proposed.
+    pub mempool: Mempool,
+    /// Where consensus stands.
+    pub turn: Turn,
+    /// Checks signatures.
+    pub signatures: Signatures,
+    /// The workers.
+    pub strategy: T,
+    /// Takes new epochs.
+    pub openings: mpsc::UnboundedSender<Opening>,
     /// Kept for the RPC, if this node serves one.
-    records: Option<Records>,
+    pub records: Option<Records>,
 }
 
 impl<T: Strategy> Application<T> {
-    /// A state machine that begins at a checked `genesis`, proposes from `mempool`, signs its blocks' beacons
-    /// and announces new epochs to `openings`.
-    pub const fn new(
-        genesis: Arc<Genesis>,
-        beacon: Arc<BeaconKeypair>,
-        mempool: Mempool,
-        signatures: Signatures,
-        strategy: T,
-        openings: mpsc::UnboundedSender<Opening>,
-        records: Option<Records>,
-    ) -> Self {
-        Self { genesis, beacon, mempool, signatures, strategy, openings, records }
-    }
-
     /// The block of height zero: it commits to the genesis and to an empty store. Its proofs, seats
     /// and receipts are nobody's business: the first block brings the first state.
     pub fn genesis_block<E>(&self) -> Block
@@ -222,11 +217,6 @@ where
     ) -> Option<Proposed<Self, E>> {
         let parent = ancestry.next().await?;
         let parent = parent.inner().header();
-        select! {
-            () = self.mempool.ready() => {},
-            () = sleep_until(&runtime, timing::idle_until(parent.time)) => {},
-        };
-
         let height = parent.height.next();
         let mut header = Header {
             chain: self.genesis.chain,
@@ -272,6 +262,7 @@ where
             .inspect_err(|error| tracing::error!(%error, "nothing proposed"))
             .ok()?;
         self.mempool.offered(height, block.witnesses());
+        self.turn.proposed(block.header().epoch, block.header().view);
         if let Some(records) = &self.records {
             records.executed(block.header(), output.receipt_list);
         }
@@ -289,6 +280,7 @@ where
         let header = block.header();
         let context = self.block_context(header);
         let candidate = finality == Finality::Candidate;
+        self.turn.proposed(header.epoch, header.view);
         let seed = {
             let mut seed = [0; 32];
             runtime.fill_bytes(&mut seed);

@@ -7,7 +7,7 @@
 //!                        | propose / verify / report   |                   |              |
 //!                        v                             v                   v              |
 //!                    Deferred <-----------------> marshal (order, archive of final blocks)|
-//!                        |                             | finalized blocks                 |
+//!                        | Paced: when to propose      | finalized blocks                 |
 //!                        v                             v                                  v
 //!                    Stateful (speculative and final state) <-------------------------- store
 //!                        |
@@ -31,6 +31,7 @@ use crate::{
     history::Records,
     join::{JoinError, Joiner},
     mempool::{Intake, Mempool},
+    pace::Paced,
     signatures::Signatures,
     state_sync::{self, StateSync},
     steps::{Steps, StepsError},
@@ -94,7 +95,7 @@ pub type StatePlan<E> = SyncPlan<E, Scheme, Standard<Block>>;
 /// The state and its speculative descendants.
 pub type StateMailbox<E, T> = StatefulMailbox<E, Application<T>>;
 /// The state machine as consensus drives it.
-pub type Automaton<E, T> = Deferred<E, Scheme, StateMailbox<E, T>, Block, FixedEpocher>;
+pub type Automaton<E, T> = Deferred<E, Scheme, Paced<StateMailbox<E, T>>, Block, FixedEpocher>;
 
 /// Keys of one node, which never leave it.
 #[derive(Clone, Debug)]
@@ -226,18 +227,19 @@ where
     let committees = Committees::default();
     let (announce, openings) = mpsc::unbounded_channel();
     let signatures = Signatures::new(config.genesis.chain);
-    let application = Application::new(
-        config.genesis.clone(),
-        config.keys.beacon.clone(),
-        config.mempool.clone(),
-        signatures.clone(),
-        config.strategy.clone(),
-        announce,
-        config.records.clone(),
-    );
+    let turn = Turn::default();
+    let application = Application {
+        genesis: config.genesis.clone(),
+        beacon: config.keys.beacon.clone(),
+        mempool: config.mempool.clone(),
+        turn: turn.clone(),
+        signatures: signatures.clone(),
+        strategy: config.strategy.clone(),
+        openings: announce,
+        records: config.records.clone(),
+    };
 
     let prefix = &config.partition_prefix;
-    let turn = Turn::default();
     let steps = Steps::open(context.child("steps"), prefix, page_cache.clone()).await?;
     let (mut guide, _) = guide::start(
         context.child("guide"),
@@ -303,8 +305,9 @@ where
     marshal_actor.start(state.clone(), buffer, resolver);
     stateful.start();
 
+    let paced = Paced::new(state.clone(), config.mempool.clone());
     let automaton =
-        Deferred::new(context.child("automaton"), state.clone(), marshal.clone(), epocher.clone());
+        Deferred::new(context.child("automaton"), paced, marshal.clone(), epocher.clone());
     let (send, outbox) = mpsc::channel(forward::OUTBOX);
     let intake = Intake::new(
         config.genesis.chain,

@@ -16,17 +16,21 @@ use commonware_parallel::Strategy;
 use commonware_runtime::Spawner;
 use commonware_storage::{Context as StorageContext, qmdb::any::batch::Slot};
 use opengpu_ledger::{
-    BlockContext, BlockError, Corruption, Executed, Execution, Halt, Invalid, Rejection, State,
-    Unloaded, block_keys, epoch_of, predicted_keys, tables,
+    BlockContext, BlockError, Changes, Corruption, Executed, Execution, Halt, Invalid, Rejection,
+    State, Unloaded, block_keys, epoch_of, predicted_keys, tables,
 };
 use opengpu_types::{
     ChainState, Digest, Entry, Genesis, Key, Receipt, Record, SeatSet, SignedTransaction,
 };
-use std::{borrow::Borrow, collections::BTreeMap};
+use std::{
+    borrow::Borrow,
+    collections::{BTreeMap, HashMap},
+};
 
-/// Entries of the parent's state that were read.
+/// Entries of the parent's state that were read. They are looked up and never listed, so their
+/// order does not matter.
 #[derive(Debug, Default)]
-pub struct Loaded(BTreeMap<Key, Option<Entry>>);
+pub struct Loaded(HashMap<Key, Option<Entry>>);
 
 impl Loaded {
     /// Adds entries that were read; `None` is an entry that does not exist.
@@ -225,19 +229,18 @@ where
     }
 
     /// Writes the changes and computes the roots.
-    async fn seal(
-        self,
-        mut changes: BTreeMap<Key, Option<Entry>>,
-    ) -> Result<Sealed<E, T>, StoreError> {
+    async fn seal(self, mut changes: Changes) -> Result<Sealed<E, T>, StoreError> {
         let slots = self
             .read
             .iter()
-            .map(|key| match changes.remove(key) {
+            .map(|key| match changes.swap_remove(key) {
                 Some(Some(entry)) => Slot::Put(Record { key: *key, entry }),
                 Some(None) => Slot::Delete,
                 None => Slot::Keep,
             })
             .collect();
+        // In the order of keys, whatever the ledger tried on the way.
+        changes.sort_unstable_keys();
         let unread = changes.into_iter().map(record).collect();
         self.staged.merkleize(slots, unread).await
     }

@@ -1,11 +1,12 @@
 //! Transactions on their way to whoever leads next.
 //!
-//! A transaction that a client gives to this node is of use to the leaders of the coming views, not
-//! to everybody: each signature is then checked by few. So a follower, too, serves clients.
+//! A transaction that a client gives to this node is of use to whoever proposes next
+//! ([`Turn::leaders`]), not to everybody: the others meet it in the block and check its signature
+//! there, in a larger batch. So a follower, too, serves clients.
 //!
 //! ```text
 //!  client ─► Intake ─► pool
-//!               └────► outbox ─► batch ─► leaders of the next views ─► Intake ─► pool
+//!               └────► outbox ─► batch ─► one or two leaders ─► Intake ─► pool
 //!                                  ▲
 //!                 waiting for long ┘
 //! ```
@@ -14,7 +15,8 @@
 //!   expired, and what still waits is sent again, to the leaders of then.
 //! - What came from a peer is not forwarded at once; if it still waits in the pool later, it is sent
 //!   again like everything that waits.
-//! - Batches are bounded in count and bytes, and the network bounds their rate for each peer.
+//! - Batches are bounded in count and bytes, and the network bounds their rate for each peer. Those
+//!   that wait are taken in together: the fuller a batch of signatures, the cheaper each one.
 //! - A peer that sends bytes that are no batch is cut off at once, and one that sends bad signatures
 //!   after [`FORGERIES`] of them: an honest node checks before it forwards. What the ledger refuses
 //!   is nobody's fault, because states differ for moments.
@@ -32,6 +34,7 @@ use commonware_p2p::{Blocker, Receiver, Recipients, Sender};
 use commonware_parallel::Strategy;
 use commonware_runtime::{Clock, Handle, Metrics, Spawner, Storage};
 use commonware_utils::channel::mpsc;
+use futures::FutureExt as _;
 use opengpu_types::{ConsensusKey, List, SignedTransaction, Transaction};
 use rand_core::CryptoRng;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -44,12 +47,12 @@ pub const MAX_BYTES: usize = 256 * 1024;
 pub const OUTBOX: usize = 4_096;
 /// Bad signatures after which a peer is cut off.
 pub const FORGERIES: u32 = 8;
-/// Views ahead whose leaders get a batch.
-const VIEWS: u64 = 3;
 /// Time in which a batch fills.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Time after which what still waits is sent again.
-const REPEAT: Duration = Duration::from_secs(2);
+const REPEAT: Duration = Duration::from_secs(1);
+/// Messages that are taken in together.
+const TOGETHER: usize = 8;
 
 type Batch = List<SignedTransaction, MAX_TRANSACTIONS>;
 
@@ -146,8 +149,14 @@ where
                 repeat = self.after(REPEAT);
             },
             message = receiver.recv() => {
-                let Ok((peer, bytes)) = message else { return };
-                self.take(peer, bytes.into()).await;
+                let Ok(first) = message else { return };
+                let mut messages = vec![first];
+                while messages.len() < TOGETHER
+                    && let Some(Ok(next)) = receiver.recv().now_or_never()
+                {
+                    messages.push(next);
+                }
+                self.take(messages.into_iter().map(|(peer, bytes)| (peer, bytes.into()))).await;
             },
         }
     }
@@ -159,7 +168,7 @@ where
 
     /// Sends transactions to the coming leaders, in as many messages as it takes.
     fn send(&mut self, transactions: Vec<Arc<SignedTransaction>>) {
-        let leaders = self.config.turn.leaders(VIEWS, &self.config.me);
+        let leaders = self.config.turn.leaders(&self.config.me);
         let leaders: Vec<_> = leaders.iter().filter_map(public_key).collect();
         if leaders.is_empty() {
             return;
@@ -170,20 +179,28 @@ where
         }
     }
 
-    /// Takes in what a peer forwarded.
-    async fn take(&mut self, peer: PublicKey, bytes: Bytes) {
-        let Some(batch) = decode(bytes) else {
-            tracing::warn!(%peer, "a peer sent no batch of transactions");
-            let _ = self.config.blocker.block(peer);
-            return;
-        };
-        let verdicts = self.config.intake.take_forwarded(&mut self.context, batch).await;
-        let forged =
-            |verdict: &Result<_, SubmitError>| matches!(verdict, Err(SubmitError::Signature));
-        let forgeries = verdicts.iter().filter(|verdict| forged(verdict)).count();
-        if self.strikes.count(&peer, forgeries) {
-            tracing::warn!(%peer, "a peer forwards bad signatures");
-            let _ = self.config.blocker.block(peer);
+    /// Takes in what peers forwarded.
+    async fn take(&mut self, messages: impl IntoIterator<Item = (PublicKey, Bytes)>) {
+        let (mut peers, mut transactions) = (Vec::new(), Vec::new());
+        for (peer, bytes) in messages {
+            let Some(batch) = decode(bytes) else {
+                tracing::warn!(%peer, "a peer sent no batch of transactions");
+                let _ = self.config.blocker.block(peer);
+                continue;
+            };
+            peers.push((peer, batch.len()));
+            transactions.extend(batch);
+        }
+        let verdicts = self.config.intake.take_forwarded(&mut self.context, transactions).await;
+        let mut verdicts = verdicts.iter();
+        for (peer, count) in peers {
+            let forged =
+                |verdict: &&Result<_, SubmitError>| matches!(verdict, Err(SubmitError::Signature));
+            let forgeries = verdicts.by_ref().take(count).filter(forged).count();
+            if self.strikes.count(&peer, forgeries) {
+                tracing::warn!(%peer, "a peer forwards bad signatures");
+                let _ = self.config.blocker.block(peer);
+            }
         }
     }
 }

@@ -8,6 +8,9 @@
 //! - A block is recorded *before* its state is applied. After a crash the engine repeats a block
 //!   unless its state is on disk; so whatever the state contains is recorded, without gaps.
 //! - Recording a height twice writes the same bytes.
+//! - Where transactions are follows from the receipts, and is scattered over the whole file by
+//!   their ids. So places are gathered in memory and written for many blocks at once; after a
+//!   crash they are gathered again from the receipts.
 //! - Receipts go with the blocks when history is pruned.
 //! - Not here: blocks and certificates of ordinary blocks, which the engine's archives keep. The
 //!   records hold nothing that consensus depends on.
@@ -17,8 +20,12 @@ use commonware_codec::{Copying, DecodeExt as _, Encode as _, Read};
 use commonware_utils::sync::Mutex;
 use opengpu_crypto::{MerkleProof, merkle};
 use opengpu_types::{Digest, Header, Height, Receipt, TransactionId};
-use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use redb::{Database, ReadableDatabase as _, ReadableTable, TableDefinition};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+};
 use tokio::sync::mpsc;
 
 /// Blocks executed and not yet final whose receipts are kept.
@@ -26,8 +33,14 @@ const MAX_EXECUTED: usize = 64;
 /// Heights removed at most when one is added: a change of the limit must not stall a node.
 const PRUNED_AT_ONCE: usize = 16;
 /// Bytes of pages of the records kept in memory.
-const CACHE_BYTES: usize = 16 * 1024 * 1024;
+const CACHE_BYTES: usize = 8 * 1024 * 1024;
 const VERSION: u64 = 1;
+/// Places gathered before they are written.
+const MAX_GATHERED: usize = 16_384;
+/// With fewer receipts than this in a block there is time to write what was gathered.
+const FEW_RECEIPTS: usize = 64;
+/// Entry of the meta table: places of blocks up to this height are written.
+const INDEXED: &str = "indexed";
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const HEADERS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("headers");
@@ -35,7 +48,9 @@ const HEADERS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("headers")
 const RECEIPTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("receipts");
 /// First eight bytes of a transaction's id, height, place: short, because there are many. The
 /// receipt holds the whole id.
-const PLACES: TableDefinition<'_, (u64, u64, u32), ()> = TableDefinition::new("places");
+const PLACES: TableDefinition<'_, Place, ()> = TableDefinition::new("places");
+
+type Place = (u64, u64, u32);
 
 /// Why records cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +94,9 @@ struct Inner {
     /// Heights kept; all if none is given.
     kept: Option<u64>,
     executed: Mutex<BTreeMap<(Height, Digest), Vec<Receipt>>>,
+    /// Places that are not in the file yet. They leave after they were written, so whoever looks
+    /// here first and then into the file misses none.
+    gathered: Mutex<BTreeSet<Place>>,
     applied: mpsc::UnboundedSender<Applied>,
     /// Taken once, by whoever follows the chain.
     following: Mutex<Option<mpsc::UnboundedReceiver<Applied>>>,
@@ -96,7 +114,7 @@ impl Records {
         let database =
             Database::builder().set_cache_size(CACHE_BYTES).create(path).map_err(store)?;
         let transaction = database.begin_write().map_err(store)?;
-        {
+        let gathered = {
             let mut meta = transaction.open_table(META).map_err(store)?;
             let version = meta.get("version").map_err(store)?.map(|version| version.value());
             match version {
@@ -106,9 +124,11 @@ impl Records {
             }
             // Readers expect every table.
             transaction.open_table(HEADERS).map_err(store)?;
-            transaction.open_table(RECEIPTS).map_err(store)?;
             transaction.open_table(PLACES).map_err(store)?;
-        }
+            let receipts = transaction.open_table(RECEIPTS).map_err(store)?;
+            let indexed = meta.get(INDEXED).map_err(store)?.map_or(0, |indexed| indexed.value());
+            gather(&receipts, indexed)?
+        };
         transaction.commit().map_err(store)?;
         let kept = match kept {
             Kept::All => None,
@@ -119,6 +139,7 @@ impl Records {
             database,
             kept,
             executed: Mutex::default(),
+            gathered: Mutex::new(gathered),
             applied,
             following: Mutex::new(Some(following)),
         })))
@@ -163,19 +184,44 @@ impl Records {
             headers.insert(height, &header.encode()[..]).map_err(store)?;
             let mut receipts = transaction.open_table(RECEIPTS).map_err(store)?;
             receipts.insert(height, &pack(&record.receipts)[..]).map_err(store)?;
-            let mut places = transaction.open_table(PLACES).map_err(store)?;
-            let mut keys: Vec<_> =
-                record.receipts.iter().filter_map(|receipt| place(height, receipt)).collect();
-            // Neighbours in the tree are written together.
-            keys.sort_unstable();
-            for key in keys {
-                places.insert(key, ()).map_err(store)?;
-            }
         }
-        if let Some(kept) = self.0.kept {
-            prune(&transaction, height.saturating_sub(kept))?;
+        let written = self.gather_and_write(&transaction, record)?;
+        let gone = match self.0.kept {
+            Some(kept) => prune(&transaction, height.saturating_sub(kept))?,
+            None => Vec::new(),
+        };
+        transaction.commit().map_err(store)?;
+        let mut gathered = self.0.gathered.lock();
+        if written {
+            gathered.clear();
         }
-        transaction.commit().map_err(store)
+        for place in gone {
+            gathered.remove(&place);
+        }
+        Ok(())
+    }
+
+    /// Adds the places of a block to those gathered, and writes all of them when it is time.
+    fn gather_and_write(
+        &self,
+        transaction: &redb::WriteTransaction,
+        record: &Recorded,
+    ) -> Result<bool, HistoryError> {
+        let height = record.header.height.0;
+        let due = {
+            let mut gathered = self.0.gathered.lock();
+            gathered.extend(record.receipts.iter().filter_map(|receipt| place(height, receipt)));
+            let due = gathered.len() >= MAX_GATHERED || record.receipts.len() < FEW_RECEIPTS;
+            due.then(|| gathered.clone())
+        };
+        let Some(due) = due else { return Ok(false) };
+        let mut places = transaction.open_table(PLACES).map_err(store)?;
+        for key in due {
+            places.insert(key, ()).map_err(store)?;
+        }
+        let mut meta = transaction.open_table(META).map_err(store)?;
+        meta.insert(INDEXED, height).map_err(store)?;
+        Ok(true)
     }
 
     /// The state of a recorded block can be read now.
@@ -193,12 +239,16 @@ impl Records {
 
     /// The receipt of a final transaction.
     pub fn find(&self, id: TransactionId) -> Result<Option<Receipt>, HistoryError> {
+        let short = shorten(id);
+        let range = (short, 0, 0)..=(short, u64::MAX, u32::MAX);
+        let mut found: Vec<_> = self.0.gathered.lock().range(range.clone()).copied().collect();
         let transaction = self.0.database.begin_read().map_err(store)?;
         let places = transaction.open_table(PLACES).map_err(store)?;
+        for place in places.range(range).map_err(store)? {
+            found.push(place.map_err(store)?.0.value());
+        }
         let receipts = transaction.open_table(RECEIPTS).map_err(store)?;
-        let short = shorten(id);
-        for found in places.range((short, 0, 0)..=(short, u64::MAX, u32::MAX)).map_err(store)? {
-            let (_, height, index) = found.map_err(store)?.0.value();
+        for (_, height, index) in found {
             let Some(packed) = receipts.get(height).map_err(store)? else { continue };
             let receipt = unpack_one(packed.value(), index)?;
             if receipt.transaction == Some(id) {
@@ -246,23 +296,45 @@ impl Records {
     }
 }
 
-/// Removes heights below `first`, oldest first.
-fn prune(transaction: &redb::WriteTransaction, first: u64) -> Result<(), HistoryError> {
+/// The places of all transactions above a height.
+fn gather(
+    receipts: &impl ReadableTable<u64, &'static [u8]>,
+    above: u64,
+) -> Result<BTreeSet<Place>, HistoryError> {
+    let mut gathered = BTreeSet::new();
+    for block in receipts.range(above.saturating_add(1)..).map_err(store)? {
+        let (height, packed) = block.map_err(store)?;
+        gathered.extend(places(height.value(), packed.value())?);
+    }
+    Ok(gathered)
+}
+
+/// The places of the transactions of a block.
+fn places(height: u64, packed: &[u8]) -> Result<Vec<Place>, HistoryError> {
+    let mut places = Vec::new();
+    for index in 0..count(packed)? {
+        places.extend(place(height, &unpack_one(packed, index)?));
+    }
+    Ok(places)
+}
+
+/// Removes heights below `first`, oldest first; returns the places that are gone with them.
+fn prune(transaction: &redb::WriteTransaction, first: u64) -> Result<Vec<Place>, HistoryError> {
     let mut headers = transaction.open_table(HEADERS).map_err(store)?;
     let mut receipts = transaction.open_table(RECEIPTS).map_err(store)?;
     let mut places = transaction.open_table(PLACES).map_err(store)?;
+    let mut gone = Vec::new();
     let old = headers.range(..first).map_err(store)?.take(PRUNED_AT_ONCE);
     let old = old.map(|entry| entry.map(|(height, _)| height.value()).map_err(store));
     for height in old.collect::<Result<Vec<_>, _>>()? {
         headers.remove(height).map_err(store)?;
         let Some(packed) = receipts.remove(height).map_err(store)? else { continue };
-        for index in 0..count(packed.value())? {
-            if let Some(key) = place(height, &unpack_one(packed.value(), index)?) {
-                places.remove(key).map_err(store)?;
-            }
+        for key in self::places(height, packed.value())? {
+            places.remove(key).map_err(store)?;
+            gone.push(key);
         }
     }
-    Ok(())
+    Ok(gone)
 }
 
 /// Receipts one after the other, behind a table of where each one ends, so that one can be read
@@ -307,7 +379,7 @@ fn decode<T: Read<Cfg = ()>>(bytes: &[u8], what: &'static str) -> Result<T, Hist
 }
 
 /// The block's own receipt belongs to no transaction.
-fn place(height: u64, receipt: &Receipt) -> Option<(u64, u64, u32)> {
+fn place(height: u64, receipt: &Receipt) -> Option<Place> {
     receipt.transaction.map(|id| (shorten(id), height, receipt.index))
 }
 

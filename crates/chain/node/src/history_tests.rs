@@ -8,6 +8,7 @@ use opengpu_types::{
     Amount, Block as WireBlock, ChainId, ConsensusKey, Epoch, List, Millis, Outcome, RuleVersion,
     StateCommitment, View, Weight,
 };
+use redb::ReadableTableMetadata as _;
 
 fn header(height: u64) -> Header {
     let key = PrivateKey::from_seed(1).public_key();
@@ -50,6 +51,10 @@ fn id(height: u64, index: u32) -> TransactionId {
 }
 
 fn receipts(height: u64) -> Vec<Receipt> {
+    some_receipts(height, 4)
+}
+
+fn some_receipts(height: u64, count: u32) -> Vec<Receipt> {
     let receipt = |index| Receipt {
         height: Height(height),
         index,
@@ -59,7 +64,7 @@ fn receipts(height: u64) -> Vec<Receipt> {
         weight: Weight(3),
         events: List::empty(),
     };
-    (0..4).map(receipt).collect()
+    (0..count).map(receipt).collect()
 }
 
 fn open(folder: &tempfile::TempDir, kept: Kept) -> Records {
@@ -70,6 +75,18 @@ fn record(records: &Records, height: u64) {
     records.executed(&header(height), receipts(height));
     let receipts = records.take(&header(height)).unwrap();
     records.write(&Recorded { header: header(height), receipts }).unwrap();
+}
+
+/// A block that is too busy for its places to be written at once.
+fn record_busy(records: &Records, height: u64) {
+    let receipts = some_receipts(height, u32::try_from(FEW_RECEIPTS).unwrap());
+    records.write(&Recorded { header: header(height), receipts }).unwrap();
+}
+
+/// Places in the file.
+fn written(records: &Records) -> u64 {
+    let transaction = records.0.database.begin_read().unwrap();
+    transaction.open_table(PLACES).unwrap().len().unwrap()
 }
 
 #[test]
@@ -138,4 +155,47 @@ fn old_receipts_go() {
     assert_eq!(records.find(id(13, 1)).unwrap(), None);
     assert_eq!(records.header(Height(13)).unwrap(), None);
     assert!(records.find(id(14, 1)).unwrap().is_some());
+}
+
+#[test]
+fn places_are_known_before_they_are_written_and_after_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = open(&folder, Kept::All);
+    record(&records, 1);
+    record_busy(&records, 2);
+    record_busy(&records, 3);
+    assert_eq!(written(&records), 3, "the busy blocks wait");
+    assert!(records.find(id(2, 63)).unwrap().is_some());
+    drop(records);
+    let records = open(&folder, Kept::All);
+    assert_eq!(written(&records), 3);
+    assert!(records.find(id(3, 63)).unwrap().is_some());
+    record(&records, 4);
+    assert_eq!(written(&records), 3 + 2 * 63 + 3, "a quiet block writes everything");
+    for (height, index) in [(1, 1), (2, 1), (3, 63), (4, 3)] {
+        assert!(records.find(id(height, index)).unwrap().is_some());
+    }
+}
+
+#[test]
+fn many_places_are_written_without_a_quiet_block() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = open(&folder, Kept::All);
+    for height in 1..=u64::try_from(MAX_GATHERED / (FEW_RECEIPTS - 1) + 1).unwrap() {
+        record_busy(&records, height);
+    }
+    assert!(written(&records) >= u64::try_from(MAX_GATHERED).unwrap());
+    assert!(records.0.gathered.lock().is_empty());
+}
+
+#[test]
+fn places_of_old_receipts_go_before_they_are_written_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = open(&folder, Kept::Recent(6));
+    for height in 1..=20 {
+        record_busy(&records, height);
+    }
+    assert_eq!(records.find(id(13, 1)).unwrap(), None);
+    record(&records, 21);
+    assert_eq!(written(&records), 6 * 63 + 3, "nothing of old blocks stays behind");
 }

@@ -5,7 +5,7 @@
 //! chain: what a block may do is `opengpu-ledger`'s business.
 //!
 //! Read in this order: [`block`], [`store`] and [`executor`] (what is executed, and on what),
-//! [`application`] (when), [`epochs`] and [`engine`] (by whom, and how it is wired), [`mempool`]; then
+//! [`application`] and [`pace`] (when), [`epochs`] and [`engine`] (by whom, and how it is wired), [`mempool`]; then
 //! [`run()`], which makes a process of it, and [`history`], which its RPC answers from. What lets nodes
 //! begin, and begin again: [`guard`], [`guide`], [`join`], [`steps`] and [`snapshot`].
 
@@ -35,6 +35,7 @@ pub mod mempool;
 mod metrics;
 mod network;
 mod offline;
+pub mod pace;
 mod rpc;
 pub mod run;
 pub mod signatures;

@@ -73,7 +73,7 @@ pub(crate) fn new(
             listen,
             NonZeroUsize::new(peers).unwrap_or(NonZeroUsize::MIN),
             engine::max_message(),
-            NZUsize!(4_096),
+            NZUsize!(1_024),
         )
     };
     lookup::Network::new(context.child(LABEL), config)

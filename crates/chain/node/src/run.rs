@@ -61,7 +61,7 @@ const THREADS: usize = 2;
 /// Stack of each thread; the engine's futures are large, above all in a debug build.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes of pages kept in memory.
-const CACHE_BYTES: usize = 32 * 1024 * 1024;
+const CACHE_BYTES: usize = 16 * 1024 * 1024;
 /// How long running requests may go on after a stop.
 const RPC_GRACE: Duration = Duration::from_secs(3);
 /// How long the engine may take to stop.

@@ -65,6 +65,8 @@ struct Latest {
     seen: View,
     /// The newest view that ended.
     ended: View,
+    /// The newest view whose proposal is known.
+    proposed: View,
     /// By seat, the highest view of a vote that arrived. Of earlier lives only votes in certificates
     /// are known: those the engine reports again when it starts.
     heard: BTreeMap<usize, View>,
@@ -74,8 +76,14 @@ struct Latest {
 impl Turn {
     /// An epoch begins, or goes on after a restart that left traces up to the view `seen`.
     pub fn opened(&self, seats: Arc<SeatSet>, seen: View) {
-        let (ended, heard) = (View(0), BTreeMap::new());
-        *self.0.lock() = Some(Latest { seats, seen, ended, heard, finalization: None });
+        *self.0.lock() = Some(Latest {
+            seats,
+            seen,
+            ended: View(0),
+            proposed: View(0),
+            heard: BTreeMap::new(),
+            finalization: None,
+        });
     }
 
     /// A view of an epoch has a certificate.
@@ -144,13 +152,25 @@ impl Turn {
         latest.finalization.clone()
     }
 
-    /// Who leads the next `views`, without `me`.
-    pub fn leaders(&self, views: u64, me: &ConsensusKey) -> Vec<ConsensusKey> {
-        let Some(Latest { seats, ended, .. }) = self.0.lock().clone() else { return Vec::new() };
+    /// A proposal of a view was made or arrived.
+    pub fn proposed(&self, epoch: Epoch, view: View) {
+        if let Some(latest) = &mut *self.0.lock()
+            && latest.seats.epoch == epoch
+        {
+            latest.proposed = view.max(latest.proposed);
+        }
+    }
+
+    /// Who can still put a transaction into a block soon, without `me`: the leader of the running
+    /// view unless its proposal is known, and the leader after it.
+    pub fn leaders(&self, me: &ConsensusKey) -> Vec<ConsensusKey> {
+        let latest = self.0.lock();
+        let Some(Latest { seats, ended, proposed, .. }) = &*latest else { return Vec::new() };
+        let running = View(ended.0.saturating_add(1));
+        let next = View(running.0.max(proposed.0).saturating_add(1));
         let mut leaders = Vec::new();
-        for ahead in 1..=views {
-            let next = View(ended.0.saturating_add(ahead));
-            let seat = opengpu_ledger::leader(&seats, next).and_then(|it| seats.seats.get(it));
+        for view in [running, next].into_iter().filter(|view| view > proposed) {
+            let seat = opengpu_ledger::leader(seats, view).and_then(|it| seats.seats.get(it));
             if let Some(seat) = seat
                 && seat.consensus != *me
                 && !leaders.contains(&seat.consensus)
@@ -219,5 +239,33 @@ mod tests {
         turn.voted(Epoch(4), 1, View(19));
         turn.voted(Epoch(3), 1, View(40));
         assert_eq!(heard(&turn), Some(20));
+    }
+
+    #[test]
+    fn a_transaction_goes_to_whoever_can_still_take_it() {
+        let stranger = ConsensusKey([9; 32]);
+        let turn = Turn::default();
+        assert_eq!(turn.leaders(&stranger), []);
+        let seats = seats(4);
+        turn.opened(seats.clone(), View(0));
+        turn.ended(Epoch(4), View(7));
+        let leader =
+            |view| seats.seats[opengpu_ledger::leader(&seats, View(view)).unwrap()].consensus;
+        let both = |first, second| {
+            let mut leaders = vec![leader(first), leader(second)];
+            leaders.dedup();
+            leaders
+        };
+        assert_eq!(turn.leaders(&stranger), both(8, 9));
+        turn.proposed(Epoch(3), View(8));
+        assert_eq!(turn.leaders(&stranger), both(8, 9), "a proposal of another epoch");
+        turn.proposed(Epoch(4), View(8));
+        assert_eq!(turn.leaders(&stranger), [leader(9)]);
+        assert_eq!(turn.leaders(&leader(9)), [], "a leader does not send to itself");
+        turn.ended(Epoch(4), View(8));
+        assert_eq!(turn.leaders(&stranger), both(9, 10));
+        // A proposal of a later view can arrive before the certificates that lead to it.
+        turn.proposed(Epoch(4), View(11));
+        assert_eq!(turn.leaders(&stranger), [leader(12)]);
     }
 }

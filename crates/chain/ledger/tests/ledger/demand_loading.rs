@@ -10,8 +10,8 @@ use opengpu_ledger::{
     block_keys, predicted_keys,
 };
 use opengpu_types::{
-    Amount, Digest, Entry, Epoch, Key, Millis, Nonce, Operation, Purpose, SignedTransaction, Text,
-    UnbondingId, View, VoteKind,
+    Address, Allocation, Amount, Digest, Entry, Epoch, Height, Key, List, Millis, Nonce, Operation,
+    Purpose, SignedTransaction, Text, UnbondingId, View, VoteKind,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -189,13 +189,34 @@ fn the_first_block_needs_nothing_but_genesis() {
     let network = Network::new();
     let mut before = Network::new();
     before.state = Memory::default();
-    before.height = opengpu_types::Height(0);
+    before.height = Height(0);
     before.time = network.genesis.time;
     let executed = on_demand(&before, before.context(), &[]);
     let mut state = Memory::default();
     state.commit(executed.changes);
     assert_eq!(state, network.state);
     assert_eq!(network.account(&alice()).nonce, Nonce(0));
+}
+
+#[test]
+fn a_genesis_with_many_accounts_is_carried_out_in_a_few_batches() {
+    let mut network = Network::with(|genesis| {
+        let mut allocations = std::mem::take(&mut genesis.allocations).into_vec();
+        allocations.extend((0..3_000u32).map(|number| {
+            let mut account = [0xcc; 20];
+            account[..4].copy_from_slice(&number.to_be_bytes());
+            Allocation { account: Address::new(account), amount: Amount::whole(1), vesting: None }
+        }));
+        genesis.allocations = List::new(allocations).unwrap();
+    });
+    network.state = Memory::default();
+    network.height = Height(0);
+    network.time = network.genesis.time;
+    let context = network.context();
+    let loaded = predicted(&network, context, &[]);
+    let (executed, Repeated { begin, finish, .. }) = count_loads(&network, loaded, context, &[]);
+    assert!(executed.changes.len() > 3_000);
+    assert!(begin <= 1 && finish <= 4, "{begin} and {finish} repetitions");
 }
 
 /// Many validators, each with stake that began to unbond, one of them absent.

@@ -1,6 +1,6 @@
 //! The engine of one epoch: its channels, its journals, its start.
 
-use super::{EpochError, Epochs, Timeouts};
+use super::{EpochError, Epochs, Timeouts, greeting::Greeting};
 use crate::{
     committee::{Committee, Scheme},
     elector::SeatElector,
@@ -113,7 +113,10 @@ where
         let context = context.with_attribute("votes", votes);
         let elector = SeatElector::new(committee.seats().clone());
         let config = self.engine_config(epoch, scheme, elector, floor, partition);
-        let handle = simplex::Engine::new(context, config).start(links.0, links.1, links.2);
+        let (votes_out, votes_in) = links.0;
+        let votes_in = Greeting::new(votes_in, epoch, committee.voters().iter().cloned().collect());
+        let handle =
+            simplex::Engine::new(context, config).start((votes_out, votes_in), links.1, links.2);
         let _ = self.votes.try_set(u64::from(votes));
         let seats = committee.voters().len();
         tracing::info!(epoch = epoch.get(), seats, seated, votes, "epoch opened");

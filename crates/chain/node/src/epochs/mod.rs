@@ -23,6 +23,7 @@
 //! Not here: which seats an epoch has (the ledger decides) and what is in a block.
 
 mod ear;
+mod greeting;
 mod launch;
 mod watch;
 

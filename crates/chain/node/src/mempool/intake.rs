@@ -12,17 +12,15 @@ use crate::{
     signatures::Signatures,
     store::{self, Databases, StoreError},
 };
-use commonware_codec::EncodeSize as _;
 use commonware_parallel::Strategy;
 use commonware_runtime::{Clock, Metrics, Spawner, Storage};
 use commonware_utils::channel::mpsc;
 use opengpu_ledger::{
-    BlockContext, Corruption, Halt, Invalid, Lane, Overlay, Rejection, admit, predicted_keys,
-    tables,
+    BlockContext, Corruption, Halt, Invalid, Overlay, Rejection, admit, predicted_keys, tables,
 };
 use opengpu_types::{
-    BeaconSignature, ChainId, ConsensusKey, Digest, Key, Millis, Nonce, SignedTransaction,
-    TransactionId, View,
+    BeaconSignature, ChainId, ConsensusKey, Key, Millis, Nonce, SignedTransaction, TransactionId,
+    View,
 };
 use rand_core::CryptoRng;
 use std::sync::Arc;
@@ -132,110 +130,118 @@ where
     ) -> Vec<Result<Candidate, SubmitError>> {
         let mut seed = [0; 32];
         runtime.fill_bytes(&mut seed);
-        let (transactions, witnesses, holding) = self.check_signatures(seed, transactions).await;
+        let checked = self.check(seed, transactions).await;
         let databases = self.state.subscribe_databases().await;
-        let time = now(runtime);
-        let mut verdicts = Vec::with_capacity(transactions.len());
-        for ((signed, witness), holds) in transactions.into_iter().zip(witnesses).zip(holding) {
-            verdicts.push(if holds {
-                self.take(&databases, time, signed, witness).await
-            } else {
-                Err(SubmitError::Signature)
+        let mut desk = Desk::open(databases, self.chain, now(runtime), &checked).await;
+        let mut admissible = Vec::with_capacity(checked.len());
+        for candidate in checked {
+            admissible.push(match candidate {
+                Ok(candidate) => desk.admissible(candidate).await,
+                Err(refusal) => Err(refusal),
             });
         }
-        verdicts
+        self.mempool.admit(admissible)
     }
 
-    /// On the workers: hashes and signatures.
-    async fn check_signatures(
+    /// On the workers: shape, hashes and signatures.
+    async fn check(
         &self,
         seed: [u8; 32],
         transactions: Vec<SignedTransaction>,
-    ) -> (Vec<SignedTransaction>, Vec<Digest>, Vec<bool>) {
-        let signatures = self.signatures.clone();
+    ) -> Vec<Result<Candidate, SubmitError>> {
+        let (signatures, chain) = (self.signatures.clone(), self.chain);
         let checked = self.strategy.spawn(transactions.len(), move |strategy| {
             let witnesses = strategy.map_collect_vec(&transactions, SignedTransaction::witness);
             let holding = signatures.which_hold(seed, &transactions, &witnesses, &strategy);
-            (transactions, witnesses, holding)
+            let parts = transactions.into_iter().zip(witnesses).zip(holding);
+            let parts = parts.map(|((signed, witness), holds)| {
+                if !holds {
+                    return Err(SubmitError::Signature);
+                }
+                Ok(Candidate::new(chain, signed, witness)?)
+            });
+            parts.collect()
         });
         checked.await
     }
-
-    async fn take(
-        &self,
-        databases: &Databases<E, T>,
-        time: Millis,
-        signed: SignedTransaction,
-        witness: Digest,
-    ) -> Result<Candidate, SubmitError> {
-        let lane = Lane::of(&signed)?;
-        let next = self.admissible(databases, time, &signed).await?;
-        let id = signed.transaction.id(self.chain);
-        let size = signed.encode_size();
-        let candidate = Candidate { signed: Arc::new(signed), id, witness, lane, size };
-        self.mempool.admit(candidate.clone(), next)?;
-        Ok(candidate)
-    }
-
-    /// The next nonce of the lane, if the ledger would take the transaction now or later.
-    async fn admissible(
-        &self,
-        databases: &Databases<E, T>,
-        time: Millis,
-        signed: &SignedTransaction,
-    ) -> Result<Nonce, SubmitError> {
-        let mut keys = vec![Key::Chain, Key::Parameters];
-        predicted_keys(signed, &mut keys);
-        let mut state = Overlay::new(Loaded::default());
-        load::<E, T>(databases, &mut state, &keys).await?;
-        loop {
-            let Some(chain) = state.find::<tables::Chain>(()).map_err(damage)? else {
-                return Err(SubmitError::NotBegun);
-            };
-            let context = BlockContext {
-                chain: self.chain,
-                height: chain.height.next(),
-                view: View(0),
-                parent_view: View(0),
-                leader: ConsensusKey([0; 32]),
-                time: time.max(chain.time),
-                beacon: BeaconSignature([0; 48]),
-            };
-            match admit(&state, &context, signed) {
-                Ok(()) => return Ok(signed.transaction.nonce),
-                Err(Rejection::Invalid(Invalid::NonceAhead { expected, .. })) => {
-                    return Ok(expected);
-                }
-                Err(Rejection::Invalid(invalid)) => return Err(invalid.into()),
-                Err(Rejection::Halt(Halt::Unloaded(keys))) => {
-                    load::<E, T>(databases, &mut state, &keys).await?;
-                }
-                Err(Rejection::Halt(Halt::Corrupt(corruption))) => return Err(corruption.into()),
-            }
-        }
-    }
 }
 
-/// The keys read here were loaded, so a halt is damage.
-fn damage(halt: Halt) -> SubmitError {
-    match halt {
-        Halt::Unloaded(keys) => {
-            Corruption::Missing(keys.first().copied().unwrap_or(Key::Chain)).into()
-        }
-        Halt::Corrupt(corruption) => corruption.into(),
-    }
-}
-
-async fn load<E, T>(
-    databases: &Databases<E, T>,
-    state: &mut Overlay<Loaded>,
-    keys: &[Key],
-) -> Result<(), StoreError>
+/// The final state as one batch of transactions meets it.
+struct Desk<E, T>
 where
     E: Clock + CryptoRng + Spawner + Storage + Metrics,
     T: Strategy,
 {
-    let values = store::get_many(&*databases.read().await, keys).await?;
-    state.base_mut().extend(keys.iter().copied().zip(values));
-    Ok(())
+    databases: Databases<E, T>,
+    chain: ChainId,
+    /// The present.
+    time: Millis,
+    /// What was read so far: almost everything at once, before the first transaction.
+    state: Overlay<Loaded>,
+}
+
+impl<E, T> Desk<E, T>
+where
+    E: Clock + CryptoRng + Spawner + Storage + Metrics,
+    T: Strategy,
+{
+    /// Reads what the ledger will most likely look at.
+    async fn open(
+        databases: Databases<E, T>,
+        chain: ChainId,
+        time: Millis,
+        checked: &[Result<Candidate, SubmitError>],
+    ) -> Self {
+        let mut keys = vec![Key::Chain, Key::Parameters];
+        for candidate in checked.iter().flatten() {
+            predicted_keys(&candidate.signed, &mut keys);
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        let mut desk = Self { databases, chain, time, state: Overlay::new(Loaded::default()) };
+        // A disk that fails will fail again for each transaction, which then says so.
+        let _ = desk.load(&keys).await;
+        desk
+    }
+
+    async fn load(&mut self, keys: &[Key]) -> Result<(), StoreError> {
+        let values = store::get_many(&*self.databases.read().await, keys).await?;
+        self.state.base_mut().extend(keys.iter().copied().zip(values));
+        Ok(())
+    }
+
+    /// A transaction with the next nonce of its lane, if the ledger would take it now or later.
+    async fn admissible(
+        &mut self,
+        candidate: Candidate,
+    ) -> Result<(Candidate, Nonce), SubmitError> {
+        loop {
+            match self.next_nonce(&candidate.signed) {
+                Ok(Some(nonce)) => return Ok((candidate, nonce)),
+                Ok(None) => return Err(SubmitError::NotBegun),
+                Err(Rejection::Invalid(invalid)) => return Err(invalid.into()),
+                Err(Rejection::Halt(Halt::Unloaded(keys))) => self.load(&keys).await?,
+                Err(Rejection::Halt(Halt::Corrupt(corruption))) => return Err(corruption.into()),
+            }
+        }
+    }
+
+    /// `None` before the first block.
+    fn next_nonce(&self, signed: &SignedTransaction) -> Result<Option<Nonce>, Rejection> {
+        let Some(last) = self.state.find::<tables::Chain>(())? else { return Ok(None) };
+        let context = BlockContext {
+            chain: self.chain,
+            height: last.height.next(),
+            view: View(0),
+            parent_view: View(0),
+            leader: ConsensusKey([0; 32]),
+            time: self.time.max(last.time),
+            beacon: BeaconSignature([0; 48]),
+        };
+        match admit(&self.state, &context, signed) {
+            Ok(()) => Ok(Some(signed.transaction.nonce)),
+            Err(Rejection::Invalid(Invalid::NonceAhead { expected, .. })) => Ok(Some(expected)),
+            Err(rejection) => Err(rejection),
+        }
+    }
 }

@@ -32,11 +32,22 @@ impl Mempool {
         Self { pool: Arc::new(Mutex::new(Pool::new(limits))), bell: Arc::new(Notify::new()) }
     }
 
-    /// Lets in a transaction that was checked. `next` is its lane's next nonce.
-    pub fn admit(&self, candidate: Candidate, next: Nonce) -> Result<Admitted, PoolRefusal> {
-        let admitted = self.pool.lock().admit(candidate, next)?;
+    /// Lets in transactions that were checked, each with its lane's next nonce; what was refused
+    /// before stays refused. A leader that waits sees all of them or none.
+    pub fn admit(
+        &self,
+        checked: Vec<Result<(Candidate, Nonce), SubmitError>>,
+    ) -> Vec<Result<Candidate, SubmitError>> {
+        let mut pool = self.pool.lock();
+        let admit = |checked| {
+            let (candidate, next): (Candidate, _) = checked?;
+            pool.admit(candidate.clone(), next)?;
+            Ok(candidate)
+        };
+        let verdicts = checked.into_iter().map(admit).collect();
+        drop(pool);
         self.bell.notify_waiters();
-        Ok(admitted)
+        verdicts
     }
 
     /// What should go into the next block.

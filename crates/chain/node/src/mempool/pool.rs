@@ -17,11 +17,14 @@
 //! Not here: signatures, state and the network. What enters was checked before.
 
 use super::standing::{Refusal, Standing, Standings};
-use opengpu_ledger::Lane;
-use opengpu_types::{Address, Amount, Digest, Height, Nonce, SignedTransaction, TransactionId};
+use commonware_codec::EncodeSize as _;
+use opengpu_ledger::{Invalid, Lane};
+use opengpu_types::{
+    Address, Amount, ChainId, Digest, Height, Nonce, SignedTransaction, TransactionId,
+};
 use std::{
     borrow::Borrow,
-    collections::{BTreeMap, BTreeSet, BinaryHeap, btree_map::Entry as Slot},
+    collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, btree_map::Entry as Slot},
     sync::Arc,
 };
 
@@ -67,6 +70,18 @@ impl Borrow<SignedTransaction> for Candidate {
 }
 
 impl Candidate {
+    /// A transaction with the hash that was checked with its signatures.
+    pub fn new(
+        chain: ChainId,
+        signed: SignedTransaction,
+        witness: Digest,
+    ) -> Result<Self, Invalid> {
+        let lane = Lane::of(&signed)?;
+        let id = signed.transaction.id(chain);
+        let size = signed.encode_size();
+        Ok(Self { signed: Arc::new(signed), id, witness, lane, size })
+    }
+
     fn nonce(&self) -> u64 {
         self.signed.transaction.nonce.0
     }
@@ -195,8 +210,8 @@ impl Rank {
 pub struct Pool {
     limits: Limits,
     queues: BTreeMap<Lane, Queue>,
-    /// By witness.
-    places: BTreeMap<Digest, (Lane, u64)>,
+    /// By witness; never listed.
+    places: HashMap<Digest, (Lane, u64)>,
     /// By the last height at which they may be executed.
     expiries: BTreeSet<(Height, Digest)>,
     /// By the height of the proposal that holds them.
@@ -213,7 +228,7 @@ impl Pool {
         Self {
             limits,
             queues: BTreeMap::new(),
-            places: BTreeMap::new(),
+            places: HashMap::new(),
             expiries: BTreeSet::new(),
             offers: BTreeMap::new(),
             finalized: Height(0),
@@ -439,7 +454,7 @@ impl Pool {
 
 /// The place of a transaction in its queue.
 fn waiting<'a>(
-    places: &BTreeMap<Digest, (Lane, u64)>,
+    places: &HashMap<Digest, (Lane, u64)>,
     queues: &'a mut BTreeMap<Lane, Queue>,
     witness: &Digest,
 ) -> Option<&'a mut Waiting> {

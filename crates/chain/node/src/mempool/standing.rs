@@ -6,7 +6,7 @@
 use super::PoolRefusal;
 use opengpu_ledger::Invalid;
 use opengpu_types::{Height, TransactionId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 /// Reasons kept.
 const MAX_REFUSED: usize = 32_768;
@@ -62,7 +62,8 @@ pub enum Standing {
 /// The standings of all transactions that the pool knows.
 #[derive(Debug, Default)]
 pub(super) struct Standings {
-    known: BTreeMap<TransactionId, Standing>,
+    /// Never listed.
+    known: HashMap<TransactionId, Standing>,
     /// Refused ones, oldest first.
     refused: VecDeque<TransactionId>,
 }

@@ -208,6 +208,20 @@ impl Lab {
         lab
     }
 
+    /// A network of seats whose nodes all run.
+    pub(crate) async fn running(
+        context: &Context,
+        members: &[Member],
+        accounts: &[Keypair],
+    ) -> (Self, Vec<Running>) {
+        let lab = Self::new(context.child("lab"), genesis(members, accounts), members).await;
+        let mut nodes = Vec::new();
+        for member in members {
+            nodes.push(lab.start(member).await);
+        }
+        (lab, nodes)
+    }
+
     /// Starts, or starts again, the node of a member on its own disk.
     pub(crate) async fn start(&self, member: &Member) -> Running {
         self.start_on("first", member, History::All).await

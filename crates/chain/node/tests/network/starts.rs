@@ -14,12 +14,7 @@ fn a_node_killed_before_the_end_of_an_epoch_comes_back_from_its_disk_and_agrees(
     let runner = deterministic::Runner::timed(Duration::from_secs(300));
     runner.start(|context| async move {
         let (members, accounts) = (members(4), accounts(1));
-        let genesis = genesis(&members, &accounts);
-        let lab = Lab::new(context.child("lab"), genesis, &members).await;
-        let mut nodes = Vec::new();
-        for member in &members {
-            nodes.push(lab.start(member).await);
-        }
+        let (lab, mut nodes) = Lab::running(&context, &members, &accounts).await;
         nodes[0].wait_for(&context, 3).await;
 
         // Across the end of an epoch the other three go on.
@@ -74,11 +69,7 @@ fn a_validator_that_lost_its_disk_does_not_vote_before_the_others_finalized_with
     let runner = deterministic::Runner::timed(Duration::from_secs(300));
     runner.start(|context| async move {
         let members = members(4);
-        let lab = Lab::new(context.child("lab"), genesis(&members, &[]), &members).await;
-        let mut nodes = Vec::new();
-        for member in &members {
-            nodes.push(lab.start(member).await);
-        }
+        let (lab, mut nodes) = Lab::running(&context, &members, &[]).await;
         nodes[0].wait_for(&context, EPOCH_BLOCKS + 3).await;
 
         // Two of four stop; one of them comes back without its votes. It could make the quorum, and
@@ -111,11 +102,7 @@ fn a_validator_that_runs_on_an_old_copy_of_its_disk_waits_like_one_that_lost_it(
     let runner = deterministic::Runner::timed(Duration::from_secs(300));
     runner.start(|context| async move {
         let members = members(4);
-        let lab = Lab::new(context.child("lab"), genesis(&members, &[]), &members).await;
-        let mut nodes = Vec::new();
-        for member in &members {
-            nodes.push(lab.start(member).await);
-        }
+        let (lab, mut nodes) = Lab::running(&context, &members, &[]).await;
         nodes[0].wait_for(&context, 2).await;
         // The first disk stays behind while the validator votes on another one.
         nodes.pop().expect("four nodes").stop(&context).await;
@@ -143,11 +130,7 @@ fn a_network_whose_nodes_all_stopped_goes_on() {
     let runner = deterministic::Runner::timed(Duration::from_secs(300));
     runner.start(|context| async move {
         let members = members(4);
-        let lab = Lab::new(context.child("lab"), genesis(&members, &[]), &members).await;
-        let mut nodes = Vec::new();
-        for member in &members {
-            nodes.push(lab.start(member).await);
-        }
+        let (lab, mut nodes) = Lab::running(&context, &members, &[]).await;
         nodes[0].wait_for(&context, EPOCH_BLOCKS + 3).await;
         for node in std::mem::take(&mut nodes) {
             node.stop(&context).await;

@@ -87,7 +87,7 @@ struct Arguments {
     #[arg(long, default_value_t = 100_000)]
     accounts: u32,
     /// Transfers that are sent and not yet final, at most.
-    #[arg(long, default_value_t = 8_000)]
+    #[arg(long, default_value_t = 4_000)]
     in_flight: u64,
     /// Transfers in one request.
     #[arg(long, default_value_t = 500)]

@@ -192,7 +192,7 @@ impl Shadow {
 mod tests {
     use super::*;
     use crate::network::cast::Cast;
-    use opengpu_ledger::State as _;
+    use opengpu_ledger::{Changes, State as _};
     use opengpu_types::{Amount, Entry, Key};
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
             let block = first_block(&shadow);
             shadow.observe(&block).unwrap();
             opengpu_ledger::Executed {
-                changes: std::collections::BTreeMap::new(),
+                changes: Changes::new(),
                 receipts: Vec::new(),
                 next_seats: Digest::from([0; 32]),
                 weight: opengpu_types::Weight(0),

@@ -1,0 +1,65 @@
+//! When a leader builds: at once if there is work, otherwise a second after the parent.
+//!
+//! [`Paced`] stands between consensus and the state. The wait is here and not in the state machine's
+//! `propose`, because the state's actor does nothing else while it builds: blocks that become final
+//! meanwhile would wait with it, and clients with them.
+
+use crate::{
+    application::sleep_until,
+    block::{Block, Context},
+    committee::Scheme,
+    mempool::Mempool,
+    timing,
+};
+use commonware_consensus::{
+    Application,
+    marshal::ancestry::{Ancestry, with_prefix},
+};
+use commonware_cryptography::Digested;
+use commonware_macros::select;
+use commonware_runtime::Clock;
+use futures::StreamExt as _;
+
+/// A state whose proposals wait for work.
+#[derive(Clone)]
+pub struct Paced<A> {
+    state: A,
+    mempool: Mempool,
+}
+
+impl<A> Paced<A> {
+    /// Proposals of `state` that wait for something in `mempool`.
+    pub const fn new(state: A, mempool: Mempool) -> Self {
+        Self { state, mempool }
+    }
+}
+
+impl<E, A> Application<E> for Paced<A>
+where
+    E: Clock,
+    A: Application<E, SigningScheme = Scheme, Context = Context, Block = Block> + Sync,
+{
+    type SigningScheme = Scheme;
+    type Context = Context;
+    type Block = Block;
+    type Input = A::Input;
+
+    async fn propose(
+        &mut self,
+        (runtime, context): (E, Context),
+        mut ancestry: impl Ancestry<Block>,
+        input: A::Input,
+    ) -> Option<Digested<Block>> {
+        let parent = ancestry.next().await?;
+        let idle_until = timing::idle_until(parent.inner().header().time);
+        select! {
+            () = self.mempool.ready() => {},
+            () = sleep_until(&runtime, idle_until) => {},
+        };
+        self.state.propose((runtime, context), with_prefix([parent], ancestry), input).await
+    }
+
+    async fn verify(&mut self, context: (E, Context), ancestry: impl Ancestry<Block>) -> bool {
+        self.state.verify(context, ancestry).await
+    }
+}
