@@ -17,8 +17,8 @@ use crate::{
 };
 use opengpu_crypto::{BeaconSignature, merkle};
 use opengpu_types::{
-    Amount, ChainId, ConsensusKey, Digest, DutyKind, Event, Failure, Genesis, Height, List, Millis,
-    Operation, Outcome, Receipt, SignedTransaction, View, Weight,
+    Amount, ChainId, ConsensusKey, Digest, DutyKind, Event, Failure, Genesis, Header, Height, List,
+    Millis, Operation, Outcome, Receipt, SignedTransaction, View, Weight,
 };
 
 /// A block may be at most this much later than its parent. After a longer outage chain time
@@ -42,6 +42,20 @@ pub struct BlockContext {
     pub time: Millis,
     /// The leader's beacon.
     pub beacon: BeaconSignature,
+}
+
+impl From<&Header> for BlockContext {
+    fn from(header: &Header) -> Self {
+        Self {
+            chain: header.chain,
+            height: header.height,
+            view: header.view,
+            parent_view: header.parent_view,
+            leader: header.leader,
+            time: header.time,
+            beacon: header.beacon,
+        }
+    }
 }
 
 /// A block that was carried out.

@@ -116,19 +116,6 @@ impl<T: Strategy> Application<T> {
             .expect("a checked genesis has valid keys, and an empty body fits an empty root")
     }
 
-    /// What the ledger is told about a block.
-    fn block_context(&self, header: &Header) -> BlockContext {
-        BlockContext {
-            chain: self.genesis.chain,
-            height: header.height,
-            view: header.view,
-            parent_view: header.parent_view,
-            leader: header.leader,
-            time: header.time,
-            beacon: header.beacon,
-        }
-    }
-
     /// Tells the mempool what the ledger did not take.
     fn discard(
         &self,
@@ -233,7 +220,7 @@ where
         };
         let room = WireBlock::MAX_SIZE.saturating_sub(BLOCK_OVERHEAD);
         let candidates = self.mempool.select(WireBlock::MAX_TRANSACTIONS, room);
-        let block_context = self.block_context(&header);
+        let block_context = BlockContext::from(&header);
         let executed =
             execute(&self.genesis, block_context, &candidates, batch, Purpose::Propose).await;
         let output = match executed {
@@ -278,7 +265,7 @@ where
     ) -> Option<Sealed<E, T>> {
         let block = ancestry.next().await?.inner_shared();
         let header = block.header();
-        let context = self.block_context(header);
+        let context = BlockContext::from(header);
         let candidate = finality == Finality::Candidate;
         self.turn.proposed(header.epoch, header.view);
         let seed = {

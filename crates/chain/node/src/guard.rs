@@ -43,17 +43,20 @@ pub const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Notices when the chain stands still.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Stall(Option<(SystemTime, Option<EngineView>)>);
+pub struct Stall(Option<(SystemTime, Place)>);
+
+/// An epoch and its newest final view.
+type Place = (Epoch, Option<EngineView>);
 
 impl Stall {
-    /// Whether `newest` has been the newest final view for long.
-    pub fn lasts(&mut self, now: SystemTime, newest: Option<EngineView>) -> bool {
+    /// Whether `newest` has been the newest final view of `epoch` for long.
+    pub fn lasts(&mut self, now: SystemTime, epoch: Epoch, newest: Option<EngineView>) -> bool {
         match self.0 {
-            Some((since, known)) if known == newest => {
+            Some((since, known)) if known == (epoch, newest) => {
                 now.duration_since(since).is_ok_and(|stood| stood >= PATIENCE)
             }
             _ => {
-                self.0 = Some((now, newest));
+                self.0 = Some((now, (epoch, newest)));
                 false
             }
         }
@@ -206,11 +209,14 @@ mod tests {
     fn the_chain_stands_still_when_no_block_became_final_for_long() {
         let (mut stall, start) = (Stall::default(), SystemTime::UNIX_EPOCH);
         let view = |view| Some(EngineView::new(view));
-        assert!(!stall.lasts(start, view(3)));
-        assert!(!stall.lasts(start + PATIENCE / 2, view(3)));
-        assert!(!stall.lasts(start + PATIENCE, view(4)), "it moved");
-        assert!(!stall.lasts(start + PATIENCE + PATIENCE / 2, view(4)));
-        assert!(stall.lasts(start + PATIENCE * 2, view(4)));
+        assert!(!stall.lasts(start, EPOCH, view(3)));
+        assert!(!stall.lasts(start + PATIENCE / 2, EPOCH, view(3)));
+        assert!(!stall.lasts(start + PATIENCE, EPOCH, view(4)), "it moved");
+        assert!(!stall.lasts(start + PATIENCE + PATIENCE / 2, EPOCH, view(4)));
+        assert!(stall.lasts(start + PATIENCE * 2, EPOCH, view(4)));
+        let next = EPOCH.plus(1);
+        assert!(!stall.lasts(start + PATIENCE * 3, next, view(4)), "another epoch has just begun");
+        assert!(stall.lasts(start + PATIENCE * 4, next, view(4)));
     }
 
     /// Every honest seat of a network, every choice of who answers, every lie of those who may.

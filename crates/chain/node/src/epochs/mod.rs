@@ -402,9 +402,8 @@ where
         let _ = self.config.manager.track(epoch.get(), peers);
         self.forget_journals(epoch).await;
 
-        // What was told or stood still belongs to the epoch before.
+        // What was told belongs to the epoch before.
         self.told.clear();
-        self.stall = Stall::default();
         let own = self.journal_end(epoch).await?;
         self.config.turn.opened(committee.seats().clone(), own);
         let watching = (!self.cleared).then_some(own);

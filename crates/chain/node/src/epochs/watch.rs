@@ -52,8 +52,11 @@ where
         let epoch = Epoch(running.epoch.get());
         let voters = running.committee.voters();
         let newest = self.config.turn.finalization(epoch);
-        let stalled =
-            self.stall.lasts(self.context.current(), newest.as_ref().map(Finalization::view));
+        let stalled = self.stall.lasts(
+            self.context.current(),
+            epoch,
+            newest.as_ref().map(Finalization::view),
+        );
         let me = self.config.key.public_key();
         let all = voters.len().saturating_sub(1);
         let others = voters.iter().filter(|voter| **voter != me).cloned().collect();

@@ -153,15 +153,7 @@ impl Shadow {
             return Err(Breach::Sequence { height });
         }
         let reason = |reason: String| Breach::Execution { height, reason };
-        let context = BlockContext {
-            chain: header.chain,
-            height: header.height,
-            view: header.view,
-            parent_view: header.parent_view,
-            leader: header.leader,
-            time: header.time,
-            beacon: header.beacon,
-        };
+        let context = BlockContext::from(header);
         let mut execution = Execution::new(&self.state, context);
         execution.begin(&self.genesis).map_err(|error| reason(error.to_string()))?;
         for signed in &block.transactions {
@@ -244,15 +236,7 @@ mod tests {
             receipts: zero,
             next_seats: zero,
         };
-        let context = BlockContext {
-            chain: header.chain,
-            height: header.height,
-            view: header.view,
-            parent_view: header.parent_view,
-            leader: header.leader,
-            time: header.time,
-            beacon: header.beacon,
-        };
+        let context = BlockContext::from(&header);
         let mut execution = Execution::new(&shadow.state, context);
         execution.begin(genesis).unwrap();
         let executed = execution.finish().unwrap();
