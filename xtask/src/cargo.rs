@@ -65,9 +65,10 @@ pub(crate) fn metadata() -> Result<Metadata> {
     serde_json::from_str(&text).context("cargo metadata has an unexpected form")
 }
 
-/// What a build of the product needs beside Rust and a C compiler: its allocator has a makefile.
+/// What a build of the product needs beside Rust and a C compiler: on Linux its allocator is built
+/// with a makefile.
 pub(crate) fn prepare() -> Result<()> {
-    packages::program("make")
+    if cfg!(target_os = "linux") { packages::program("make") } else { Ok(()) }
 }
 
 /// Builds binaries and returns their paths in the same order.

@@ -24,7 +24,8 @@ struct Step {
     run: fn(&mut Tally) -> Result<()>,
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
+    Step { name: "tools", run: |_| cargo::prepare() },
     Step { name: "fmt", run: fmt },
     Step { name: "clippy", run: clippy },
     Step { name: "tidy", run: |_| tidy::run() },
@@ -69,7 +70,6 @@ struct Report {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    cargo::prepare()?;
     let mut tally = Tally::default();
     let mut reports = Vec::new();
     for step in STEPS {

@@ -31,7 +31,7 @@ use std::process::ExitCode;
 
 /// A node allocates on many threads and lives for months. The C library's allocator keeps what a busy
 /// hour needed; this one returns it to the system (`.cargo/config.toml` says when).
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -11,8 +11,8 @@
 //! Consensus itself checks what is between blocks: parent digest, next height, the round and leader
 //! that a header names, and that no block is built past the end of an epoch.
 //!
-//! Calls may run at the same time on clones and may be dropped at any await; nothing is changed
-//! before the last one.
+//! Calls may run at the same time on clones and may be dropped at any await; before the last one
+//! nothing is changed but what is known about proposals.
 
 use crate::{
     block::{Block, Context},

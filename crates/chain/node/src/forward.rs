@@ -12,7 +12,7 @@
 //! ```
 //!
 //! - Forwarding is a hint. The pool keeps what it forwarded until a final block took it or it
-//!   expired, and what still waits is sent again, to the leaders of then.
+//!   expired, and what still waits after a moment is sent again, best first, to the leaders of then.
 //! - What came from a peer is not forwarded at once; if it still waits in the pool later, it is sent
 //!   again like everything that waits.
 //! - Batches are bounded in count and bytes, and the network bounds their rate for each peer. Those
@@ -49,8 +49,10 @@ pub const OUTBOX: usize = 4_096;
 pub const FORGERIES: u32 = 8;
 /// Time in which a batch fills.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Time after which what still waits is sent again.
-const REPEAT: Duration = Duration::from_secs(1);
+/// What has waited for this long, and at most twice as long, is sent again.
+const REPEAT: Duration = Duration::from_millis(500);
+/// Bytes sent again at once.
+const REPEATED_BYTES: usize = 8 * MAX_BYTES;
 /// Messages that are taken in together.
 const TOGETHER: usize = 8;
 
@@ -128,6 +130,7 @@ where
 {
     async fn run(mut self, mut receiver: impl Receiver<PublicKey = PublicKey>) {
         let mut repeat = self.after(REPEAT);
+        let mut then = self.config.mempool.newest();
         select_loop! {
             self.context,
             on_stopped => {},
@@ -144,8 +147,9 @@ where
                 self.send(waiting);
             },
             () = self.context.sleep_until(repeat) => {
-                let waiting = self.config.mempool.select(MAX_TRANSACTIONS, MAX_BYTES);
+                let waiting = self.config.mempool.select_until(then, OUTBOX, REPEATED_BYTES);
                 self.send(waiting.into_iter().map(|candidate| candidate.signed).collect());
+                then = self.config.mempool.newest();
                 repeat = self.after(REPEAT);
             },
             message = receiver.recv() => {
@@ -192,17 +196,25 @@ where
             transactions.extend(batch);
         }
         let verdicts = self.config.intake.take_forwarded(&mut self.context, transactions).await;
-        let mut verdicts = verdicts.iter();
-        for (peer, count) in peers {
-            let forged =
-                |verdict: &&Result<_, SubmitError>| matches!(verdict, Err(SubmitError::Signature));
-            let forgeries = verdicts.by_ref().take(count).filter(forged).count();
+        for (peer, forgeries) in forgeries(peers, &verdicts) {
             if self.strikes.count(&peer, forgeries) {
                 tracing::warn!(%peer, "a peer forwards bad signatures");
                 let _ = self.config.blocker.block(peer);
             }
         }
     }
+}
+
+/// How many of the bad signatures came from each peer, if `peers` sent that many transactions one
+/// after the other.
+fn forgeries<T>(
+    peers: Vec<(PublicKey, usize)>,
+    verdicts: &[Result<T, SubmitError>],
+) -> Vec<(PublicKey, usize)> {
+    let mut verdicts = verdicts.iter();
+    let forged = |verdict: &&Result<_, _>| matches!(verdict, Err(SubmitError::Signature));
+    let count = |(peer, sent)| (peer, verdicts.by_ref().take(sent).filter(forged).count());
+    peers.into_iter().map(count).collect()
 }
 
 fn decode(bytes: Bytes) -> Option<Vec<SignedTransaction>> {
@@ -272,6 +284,16 @@ mod tests {
     fn bytes_that_are_no_batch_are_refused() {
         assert!(decode(Bytes::from_static(&[7, 1, 2, 3])).is_none());
         assert!(decode(Bytes::from(vec![0; 2 * MAX_BYTES])).is_none());
+    }
+
+    #[test]
+    fn forgeries_are_charged_to_whoever_sent_them() {
+        let peers = [1, 2, 1].map(|seed| PrivateKey::from_seed(seed).public_key());
+        let sent = peers.clone().into_iter().zip([2, 3, 1]).collect();
+        let bad = || Err(SubmitError::Signature);
+        let verdicts = [Ok(()), bad(), Ok(()), Err(SubmitError::NotBegun), Ok(()), bad()];
+        let charged: Vec<_> = peers.into_iter().zip([1, 0, 1]).collect();
+        assert_eq!(forgeries(sent, &verdicts), charged);
     }
 
     #[test]

@@ -126,7 +126,11 @@ impl Records {
             transaction.open_table(HEADERS).map_err(store)?;
             transaction.open_table(PLACES).map_err(store)?;
             let receipts = transaction.open_table(RECEIPTS).map_err(store)?;
-            let indexed = meta.get(INDEXED).map_err(store)?.map_or(0, |indexed| indexed.value());
+            let indexed = meta.get(INDEXED).map_err(store)?.map(|indexed| indexed.value());
+            // Before places were gathered, each block wrote its own.
+            let last = receipts.last().map_err(store)?.map_or(0, |(height, _)| height.value());
+            let indexed = indexed.unwrap_or(last);
+            meta.insert(INDEXED, indexed).map_err(store)?;
             gather(&receipts, indexed)?
         };
         transaction.commit().map_err(store)?;
@@ -191,6 +195,7 @@ impl Records {
             None => Vec::new(),
         };
         transaction.commit().map_err(store)?;
+        // Nobody else gathers meanwhile: final blocks are recorded one after the other.
         let mut gathered = self.0.gathered.lock();
         if written {
             gathered.clear();

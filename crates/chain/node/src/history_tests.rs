@@ -199,3 +199,21 @@ fn places_of_old_receipts_go_before_they_are_written_too() {
     record(&records, 21);
     assert_eq!(written(&records), 6 * 63 + 3, "nothing of old blocks stays behind");
 }
+
+#[test]
+fn records_whose_places_were_all_written_at_once_are_not_gathered_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = open(&folder, Kept::All);
+    record(&records, 1);
+    let transaction = records.0.database.begin_write().unwrap();
+    transaction.open_table(META).unwrap().remove(INDEXED).unwrap();
+    transaction.commit().unwrap();
+    drop(records);
+    let records = open(&folder, Kept::All);
+    assert!(records.0.gathered.lock().is_empty());
+    assert!(records.find(id(1, 1)).unwrap().is_some());
+    record_busy(&records, 2);
+    drop(records);
+    let records = open(&folder, Kept::All);
+    assert!(records.find(id(2, 1)).unwrap().is_some());
+}

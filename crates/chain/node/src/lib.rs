@@ -5,9 +5,10 @@
 //! chain: what a block may do is `opengpu-ledger`'s business.
 //!
 //! Read in this order: [`block`], [`store`] and [`executor`] (what is executed, and on what),
-//! [`application`] and [`pace`] (when), [`epochs`] and [`engine`] (by whom, and how it is wired), [`mempool`]; then
-//! [`run()`], which makes a process of it, and [`history`], which its RPC answers from. What lets nodes
-//! begin, and begin again: [`guard`], [`guide`], [`join`], [`steps`] and [`snapshot`].
+//! [`application`] and [`pace`] (when), [`epochs`] and [`engine`] (by whom, and how it is wired),
+//! [`mempool`]; then [`run()`], which makes a process of it, and [`history`], which its RPC answers
+//! from. What lets nodes begin, and begin again: [`guard`], [`guide`], [`join`], [`steps`] and
+//! [`snapshot`].
 
 #![expect(
     missing_debug_implementations,

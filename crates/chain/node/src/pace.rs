@@ -3,6 +3,9 @@
 //! [`Paced`] stands between consensus and the state. The wait is here and not in the state machine's
 //! `propose`, because the state's actor does nothing else while it builds: blocks that become final
 //! meanwhile would wait with it, and clients with them.
+//!
+//! A leader that is behind may be called for a parent that it has not executed yet. What the parent
+//! took still waits in its pool then, so it may build an empty block a moment early; nothing worse.
 
 use crate::{
     application::sleep_until,
@@ -12,7 +15,7 @@ use crate::{
     timing,
 };
 use commonware_consensus::{
-    Application,
+    Application, Handoff,
     marshal::ancestry::{Ancestry, with_prefix},
 };
 use commonware_cryptography::Digested;
@@ -43,6 +46,16 @@ where
     type Context = Context;
     type Block = Block;
     type Input = A::Input;
+
+    /// Blocks are built on certified parents only.
+    async fn prepare(
+        &mut self,
+        _: (E, Context),
+        _: impl Ancestry<Block>,
+        _: A::Input,
+    ) -> Handoff<Digested<Block>> {
+        Handoff::Wait
+    }
 
     async fn propose(
         &mut self,

@@ -87,7 +87,13 @@ impl Signatures {
         if self.all_hold(seed, transactions, witnesses, strategy) {
             return vec![true; transactions.len()];
         }
-        let verdicts = strategy.map_collect_vec(transactions, |signed| {
+        let unknown = self.unknown(transactions, witnesses);
+        let unknown: HashSet<_> = unknown.into_iter().map(|(witness, _)| *witness).collect();
+        let pairs: Vec<_> = transactions.iter().zip(witnesses).collect();
+        let verdicts = strategy.map_collect_vec(&pairs, |(signed, witness)| {
+            if !unknown.contains(*witness) {
+                return true;
+            }
             let message = signed.transaction.signing_message(self.chain);
             signed.authorizations().all(|by| verify(&by.key, &message, &by.signature).is_ok())
         });

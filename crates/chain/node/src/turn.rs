@@ -9,7 +9,10 @@ use commonware_codec::{Buf, EncodeSize, Error, Read, ReadExt as _, Write};
 use commonware_consensus::{Viewable as _, simplex::types};
 use commonware_utils::sync::Mutex;
 use opengpu_types::{ConsensusKey, Digest, Epoch, SeatSet, View};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// A certificate that made a block final.
 pub type Finalization = types::Finalization<Scheme, Digest>;
@@ -70,18 +73,31 @@ struct Latest {
     /// By seat, the highest view of a vote that arrived. Of earlier lives only votes in certificates
     /// are known: those the engine reports again when it starts.
     heard: BTreeMap<usize, View>,
+    /// Seats of this epoch that had one in the epoch before and were not heard there.
+    silent: BTreeSet<ConsensusKey>,
     finalization: Option<Finalization>,
+}
+
+impl Latest {
+    fn silent(&self) -> BTreeSet<ConsensusKey> {
+        let seats = self.seats.seats.iter().enumerate();
+        let silent = seats.filter(|(seat, _)| !self.heard.contains_key(seat));
+        silent.map(|(_, seat)| seat.consensus).collect()
+    }
 }
 
 impl Turn {
     /// An epoch begins, or goes on after a restart that left traces up to the view `seen`.
     pub fn opened(&self, seats: Arc<SeatSet>, seen: View) {
-        *self.0.lock() = Some(Latest {
+        let mut latest = self.0.lock();
+        let silent = latest.as_ref().map(Latest::silent).unwrap_or_default();
+        *latest = Some(Latest {
             seats,
             seen,
             ended: View(0),
             proposed: View(0),
             heard: BTreeMap::new(),
+            silent,
             finalization: None,
         });
     }
@@ -152,6 +168,11 @@ impl Turn {
         latest.finalization.clone()
     }
 
+    /// Whether a seat said nothing in the whole epoch before the running one.
+    pub fn was_silent(&self, seat: &ConsensusKey) -> bool {
+        self.0.lock().as_ref().is_some_and(|latest| latest.silent.contains(seat))
+    }
+
     /// A proposal of a view was made or arrived.
     pub fn proposed(&self, epoch: Epoch, view: View) {
         if let Some(latest) = &mut *self.0.lock()
@@ -161,15 +182,14 @@ impl Turn {
         }
     }
 
-    /// Who can still put a transaction into a block soon, without `me`: the leader of the running
-    /// view unless its proposal is known, and the leader after it.
+    /// Who can put a transaction into a block next, without `me`: the leaders of the first two views
+    /// whose proposal is not known. Two, because one may be gone, or have just made up its mind.
     pub fn leaders(&self, me: &ConsensusKey) -> Vec<ConsensusKey> {
         let latest = self.0.lock();
         let Some(Latest { seats, ended, proposed, .. }) = &*latest else { return Vec::new() };
-        let running = View(ended.0.saturating_add(1));
-        let next = View(running.0.max(proposed.0).saturating_add(1));
+        let known = ended.0.max(proposed.0);
         let mut leaders = Vec::new();
-        for view in [running, next].into_iter().filter(|view| view > proposed) {
+        for view in [1, 2].map(|ahead| View(known.saturating_add(ahead))) {
             let seat = opengpu_ledger::leader(seats, view).and_then(|it| seats.seats.get(it));
             if let Some(seat) = seat
                 && seat.consensus != *me
@@ -260,12 +280,26 @@ mod tests {
         turn.proposed(Epoch(3), View(8));
         assert_eq!(turn.leaders(&stranger), both(8, 9), "a proposal of another epoch");
         turn.proposed(Epoch(4), View(8));
-        assert_eq!(turn.leaders(&stranger), [leader(9)]);
-        assert_eq!(turn.leaders(&leader(9)), [], "a leader does not send to itself");
+        assert_eq!(turn.leaders(&stranger), both(9, 10));
+        assert!(!turn.leaders(&leader(9)).contains(&leader(9)), "nobody sends to itself");
         turn.ended(Epoch(4), View(8));
         assert_eq!(turn.leaders(&stranger), both(9, 10));
         // A proposal of a later view can arrive before the certificates that lead to it.
         turn.proposed(Epoch(4), View(11));
-        assert_eq!(turn.leaders(&stranger), [leader(12)]);
+        assert_eq!(turn.leaders(&stranger), both(12, 13));
+    }
+
+    #[test]
+    fn a_seat_is_silent_when_nothing_came_from_it_for_an_epoch() {
+        let other = ConsensusKey([0; 32]);
+        let turn = Turn::default();
+        turn.opened(seats(4), View(0));
+        assert!(!turn.was_silent(&other), "the first epoch after a start knows nothing");
+        turn.voted_by(Epoch(4), &ME, View(3));
+        turn.opened(seats(5), View(0));
+        assert!(turn.was_silent(&other) && !turn.was_silent(&ME));
+        turn.voted_by(Epoch(5), &other, View(1));
+        turn.opened(seats(6), View(0));
+        assert!(!turn.was_silent(&other));
     }
 }

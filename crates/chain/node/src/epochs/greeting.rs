@@ -4,8 +4,9 @@
 //! quorum of others. But each epoch has an engine of its own, which begins by having heard nobody:
 //! a leader whose first vote is a moment late would be skipped by some and not by others, and
 //! neither side is a quorum before the timeouts. So an engine is told at its start that everybody
-//! has just spoken. What it is told is a vote for view zero, which it takes for a sign of life and
-//! drops; it never leaves this node and is signed by nobody.
+//! has just spoken, except for seats that said nothing in the whole epoch before: those are gone.
+//! What it is told is a vote for view zero, which it takes for a sign of life and drops; it never
+//! leaves this node and is signed by nobody.
 
 use crate::committee::Scheme;
 use bytes::Bytes;
@@ -22,7 +23,7 @@ use commonware_p2p::{Message, Receiver};
 use opengpu_types::Digest;
 use std::num::NonZeroUsize;
 
-/// Receives votes, after a greeting from every seat.
+/// Receives votes, after a greeting from each of some seats.
 #[derive(Debug)]
 pub(super) struct Greeting<R> {
     inner: R,
@@ -56,5 +57,51 @@ impl<R: Receiver<PublicKey = PublicKey>> Receiver for Greeting<R> {
 
     fn capacity(&self) -> NonZeroUsize {
         self.inner.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use commonware_consensus::{Epochable as _, Viewable as _};
+    use commonware_cryptography::{Signer as _, ed25519::PrivateKey};
+    use std::convert::Infallible;
+
+    /// Delivers one message for ever.
+    #[derive(Debug)]
+    struct Repeating(Message<PublicKey>);
+
+    impl Receiver for Repeating {
+        type Error = Infallible;
+        type PublicKey = PublicKey;
+
+        async fn recv(&mut self) -> Result<Message<PublicKey>, Infallible> {
+            Ok(self.0.clone())
+        }
+
+        fn capacity(&self) -> NonZeroUsize {
+            NonZeroUsize::MIN
+        }
+    }
+
+    #[test]
+    fn each_seat_greets_once_with_a_vote_that_decides_nothing_and_then_votes_follow() {
+        let seats: Vec<_> = (0..3).map(|seed| PrivateKey::from_seed(seed).public_key()).collect();
+        let real = (PrivateKey::from_seed(9).public_key(), Bytes::from_static(b"a vote").into());
+        let mut greeting = Greeting::new(Repeating(real.clone()), Epoch::new(4), seats.clone());
+        let mut greeted = Vec::new();
+        for _ in &seats {
+            let Ok((seat, bytes)) = futures::executor::block_on(greeting.recv());
+            greeted.push(seat);
+            let vote = Vote::<Scheme, Digest>::decode(bytes).unwrap();
+            assert!(matches!(vote, Vote::Nullify(_)));
+            assert_eq!((vote.epoch(), vote.view()), (Epoch::new(4), View::zero()));
+        }
+        greeted.sort_unstable();
+        let mut expected = seats;
+        expected.sort_unstable();
+        assert_eq!(greeted, expected);
+        let Ok((seat, _)) = futures::executor::block_on(greeting.recv());
+        assert_eq!(seat, real.0);
     }
 }

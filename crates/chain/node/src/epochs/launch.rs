@@ -2,7 +2,7 @@
 
 use super::{EpochError, Epochs, Timeouts, greeting::Greeting};
 use crate::{
-    committee::{Committee, Scheme},
+    committee::{Committee, Scheme, consensus_key},
     elector::SeatElector,
     engine::Automaton,
     evidence::Informer,
@@ -114,7 +114,9 @@ where
         let elector = SeatElector::new(committee.seats().clone());
         let config = self.engine_config(epoch, scheme, elector, floor, partition);
         let (votes_out, votes_in) = links.0;
-        let votes_in = Greeting::new(votes_in, epoch, committee.voters().iter().cloned().collect());
+        let heard = |voter: &&PublicKey| !self.config.turn.was_silent(&consensus_key(voter));
+        let greeting = committee.voters().iter().filter(heard).cloned().collect();
+        let votes_in = Greeting::new(votes_in, epoch, greeting);
         let handle =
             simplex::Engine::new(context, config).start((votes_out, votes_in), links.1, links.2);
         let _ = self.votes.try_set(u64::from(votes));

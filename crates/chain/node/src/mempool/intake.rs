@@ -10,7 +10,7 @@ use crate::{
     engine::StateMailbox,
     executor::Loaded,
     signatures::Signatures,
-    store::{self, Databases, StoreError},
+    store::{self, Database, StoreError},
 };
 use commonware_parallel::Strategy;
 use commonware_runtime::{Clock, Metrics, Spawner, Storage};
@@ -132,7 +132,9 @@ where
         runtime.fill_bytes(&mut seed);
         let checked = self.check(seed, transactions).await;
         let databases = self.state.subscribe_databases().await;
-        let mut desk = Desk::open(databases, self.chain, now(runtime), &checked).await;
+        // Held until the pool has them: no block comes in between that uses their nonces.
+        let store = databases.read().await;
+        let mut desk = Desk::open(&*store, self.chain, now(runtime), &checked).await;
         let mut admissible = Vec::with_capacity(checked.len());
         for candidate in checked {
             admissible.push(match candidate {
@@ -140,7 +142,9 @@ where
                 Err(refusal) => Err(refusal),
             });
         }
-        self.mempool.admit(admissible)
+        let verdicts = self.mempool.admit(admissible);
+        drop(store);
+        verdicts
     }
 
     /// On the workers: shape, hashes and signatures.
@@ -167,12 +171,12 @@ where
 }
 
 /// The final state as one batch of transactions meets it.
-struct Desk<E, T>
+struct Desk<'a, E, T>
 where
     E: Clock + CryptoRng + Spawner + Storage + Metrics,
     T: Strategy,
 {
-    databases: Databases<E, T>,
+    store: &'a Database<E, T>,
     chain: ChainId,
     /// The present.
     time: Millis,
@@ -180,14 +184,14 @@ where
     state: Overlay<Loaded>,
 }
 
-impl<E, T> Desk<E, T>
+impl<'a, E, T> Desk<'a, E, T>
 where
     E: Clock + CryptoRng + Spawner + Storage + Metrics,
     T: Strategy,
 {
     /// Reads what the ledger will most likely look at.
     async fn open(
-        databases: Databases<E, T>,
+        store: &'a Database<E, T>,
         chain: ChainId,
         time: Millis,
         checked: &[Result<Candidate, SubmitError>],
@@ -198,14 +202,14 @@ where
         }
         keys.sort_unstable();
         keys.dedup();
-        let mut desk = Self { databases, chain, time, state: Overlay::new(Loaded::default()) };
+        let mut desk = Self { store, chain, time, state: Overlay::new(Loaded::default()) };
         // A disk that fails will fail again for each transaction, which then says so.
         let _ = desk.load(&keys).await;
         desk
     }
 
     async fn load(&mut self, keys: &[Key]) -> Result<(), StoreError> {
-        let values = store::get_many(&*self.databases.read().await, keys).await?;
+        let values = store::get_many(self.store, keys).await?;
         self.state.base_mut().extend(keys.iter().copied().zip(values));
         Ok(())
     }

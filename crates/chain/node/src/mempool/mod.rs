@@ -1,15 +1,15 @@
 //! Transactions that wait for a block: a pure [`Pool`] behind a handle that is cheap to clone.
 //!
 //! The handle adds two things to the pool: a lock, held for moments and never across an await, and
-//! a bell that rings when something can be proposed, so that a leader with nothing to do does not
-//! have to poll.
+//! a bell that rings when something may have become ready, so that a leader with nothing to do does
+//! not have to poll.
 
 mod intake;
 mod pool;
 mod standing;
 
 pub use intake::{Intake, SubmitError};
-pub use pool::{Admitted, Candidate, Limits, Pool, PoolRefusal};
+pub use pool::{Admitted, Arrival, Candidate, Limits, Pool, PoolRefusal};
 pub use standing::{Refusal, Standing};
 
 use crate::block::Block;
@@ -44,15 +44,27 @@ impl Mempool {
             pool.admit(candidate.clone(), next)?;
             Ok(candidate)
         };
-        let verdicts = checked.into_iter().map(admit).collect();
+        let verdicts: Vec<_> = checked.into_iter().map(admit).collect();
         drop(pool);
-        self.bell.notify_waiters();
+        if verdicts.iter().any(Result::is_ok) {
+            self.bell.notify_waiters();
+        }
         verdicts
     }
 
     /// What should go into the next block.
     pub fn select(&self, count: usize, bytes: usize) -> Vec<Candidate> {
         self.pool.lock().select(count, bytes)
+    }
+
+    /// The newest arrival.
+    pub fn newest(&self) -> Arrival {
+        self.pool.lock().newest()
+    }
+
+    /// Like [`Self::select`], of those that had arrived by then.
+    pub fn select_until(&self, newest: Arrival, count: usize, bytes: usize) -> Vec<Candidate> {
+        self.pool.lock().select_until(newest, count, bytes)
     }
 
     /// Transactions are in a proposal for `height`.

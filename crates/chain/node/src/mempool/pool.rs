@@ -150,6 +150,10 @@ pub enum Admitted {
     Replaced(TransactionId),
 }
 
+/// A moment, told by what had arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Arrival(u64);
+
 #[derive(Debug)]
 struct Waiting {
     candidate: Candidate,
@@ -329,11 +333,22 @@ impl Pool {
 
     /// The transactions that should go next, best first; each lane's in the order of nonces.
     pub fn select(&self, count: usize, bytes: usize) -> Vec<Candidate> {
-        let mut ranks: BinaryHeap<Rank> = self
-            .queues
-            .values()
-            .filter_map(|queue| queue.ready_from(queue.next).map(Rank::of))
-            .collect();
+        self.select_until(Arrival(u64::MAX), count, bytes)
+    }
+
+    /// The newest arrival.
+    pub const fn newest(&self) -> Arrival {
+        Arrival(self.arrivals)
+    }
+
+    /// Like [`Self::select`], of those that had arrived by then.
+    pub fn select_until(&self, newest: Arrival, count: usize, bytes: usize) -> Vec<Candidate> {
+        let ready = |queue: &Queue, nonce| {
+            let ready = queue.ready_from(nonce).filter(|waiting| waiting.arrival <= newest.0);
+            ready.map(Rank::of)
+        };
+        let mut ranks: BinaryHeap<Rank> =
+            self.queues.values().filter_map(|queue| ready(queue, queue.next)).collect();
         let mut selected = Vec::new();
         let mut room = bytes;
         while let Some(rank) = ranks.pop() {
@@ -346,7 +361,7 @@ impl Pool {
             let Some(rest) = room.checked_sub(waiting.candidate.size) else { continue };
             room = rest;
             selected.push(waiting.candidate.clone());
-            ranks.extend(queue.ready_from(rank.nonce.saturating_add(1)).map(Rank::of));
+            ranks.extend(ready(queue, rank.nonce.saturating_add(1)));
         }
         selected
     }

@@ -221,3 +221,15 @@ fn a_transaction_s_standing_tells_why_it_left_and_forgets_what_a_block_took() {
     finalize(&mut pool, 100, &[]);
     assert_eq!(code(&pool, &better.id), "expired");
 }
+
+#[test]
+fn what_waits_for_long_is_told_apart_by_arrival() {
+    let mut pool = pool(&[candidate(1, 0, 1), candidate(2, 0, 9)]);
+    let then = pool.newest();
+    for later in [candidate(1, 1, 50), candidate(3, 0, 50)] {
+        pool.admit(later, Nonce(0)).unwrap();
+    }
+    let old: Vec<_> = pool.select_until(then, 10, 10_000).iter().map(Candidate::tip).collect();
+    assert_eq!(old, [Amount(9), Amount(1)]);
+    assert_eq!(pool.select(10, 10_000).len(), 4);
+}
