@@ -7,6 +7,7 @@
 use crate::{packages, process};
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -52,11 +53,23 @@ pub(crate) struct Dependency {
 }
 
 /// The cargo that runs us, started in the root of the workspace.
+///
+/// Cargo tells the program that it runs about its package, in the environment. Some build scripts
+/// look at the same variables, so they would run again, and with them everything above them, whenever
+/// a build by `cargo xtask` follows one by hand. Hence those variables end here.
 pub(crate) fn cargo() -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.current_dir(process::root());
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_about_package(name)) {
+        command.env_remove(name);
+    }
     command
+}
+
+fn is_about_package(variable: &OsStr) -> bool {
+    let name = variable.to_string_lossy();
+    ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Asks cargo about the members of the workspace; needs no network.
@@ -100,7 +113,15 @@ pub(crate) fn build_without_engine(package: &str, name: &str) -> Result<PathBuf>
 
 #[cfg(test)]
 mod tests {
-    use super::metadata;
+    use super::{cargo, metadata};
+
+    #[test]
+    fn nothing_about_this_package_reaches_a_build() {
+        assert!(std::env::var_os("CARGO_PKG_NAME").is_some(), "cargo runs this test");
+        let cargo = cargo();
+        let gone = |name: &str| cargo.get_envs().any(|it| it == (name.as_ref(), None));
+        assert!(gone("CARGO_PKG_NAME") && gone("CARGO_MANIFEST_DIR"));
+    }
 
     #[test]
     fn metadata_lists_this_crate_and_its_dependencies() {
