@@ -290,8 +290,8 @@ async fn serve(
             records: Some(records.clone()),
         },
         channels,
-    ))
-    .await?;
+    ));
+    let node = rpc::joining(&listener, node).await?;
     let metrics = Metrics::new(&context.child("opengpu"));
     let feed = Feed::new(records, &node, mempool.clone(), metrics.clone());
     let following = context.child("feed").spawn({
@@ -309,7 +309,7 @@ async fn serve(
         config.metrics_public,
         ending,
     );
-    let server = rpc::serve(listener, api);
+    let server = rpc::serve(&listener, api);
     tokio::pin!(server);
     tracing::info!(chain = genesis.chain.0, name = %genesis.name, rpc = %config.rpc, "node runs");
 

@@ -49,7 +49,7 @@ pub(super) struct Limits {
 
 /// Serves until the sender of `ending` is dropped, and what is being answered then.
 pub(super) async fn serve(
-    listener: TcpListener,
+    listener: &TcpListener,
     router: Router,
     limits: Limits,
     mut ending: watch::Receiver<()>,
@@ -60,11 +60,10 @@ pub(super) async fn serve(
         let (stream, peer, room) = tokio::select! {
             _ = ending.changed() => break,
             Some(_) = open.join_next() => continue,
-            accepted = accept(&listener, &room) => accepted,
+            accepted = accept(listener, &room) => accepted,
         };
         open.spawn(answer(stream, peer, router.clone(), limits, ending.clone(), room));
     }
-    drop(listener);
     while open.join_next().await.is_some() {}
     Ok(())
 }
@@ -200,7 +199,7 @@ mod tests {
         let router = Router::new().route("/large", get(|| async { vec![0_u8; LARGE] }));
         let (end, ending) = watch::channel(());
         let limits = Limits { connections: 1, head, stall };
-        let task = tokio::spawn(serve(listener, router, limits, ending));
+        let task = tokio::spawn(async move { serve(&listener, router, limits, ending).await });
         Server { address, end, task }
     }
 

@@ -123,8 +123,22 @@ impl Api {
     }
 }
 
+/// Waits for a node that looks for the chain's present, and answers meanwhile: it lives, and can
+/// say nothing else yet.
+pub(crate) async fn joining<T>(listener: &TcpListener, node: impl Future<Output = T>) -> T {
+    let router = Router::new()
+        .route(paths::HEALTH, get(health::alive))
+        .fallback(|| async { Refused::syncing() });
+    let (_end, ending) = watch::channel(());
+    tokio::pin!(node);
+    tokio::select! {
+        there = &mut node => there,
+        _ = connections::serve(listener, router, CONNECTIONS, ending) => node.await,
+    }
+}
+
 /// Serves until the API's end.
-pub(crate) async fn serve(listener: TcpListener, api: Api) -> io::Result<()> {
+pub(crate) async fn serve(listener: &TcpListener, api: Api) -> io::Result<()> {
     let ending = api.0.ending.clone();
     connections::serve(listener, router(api), CONNECTIONS, ending).await
 }
@@ -196,4 +210,37 @@ async fn received(
     };
     let bytes = read.map_err(|error| transactions::unread(&error))?;
     Ok((Request::from_parts(head, Body::from(bytes)), Some(room)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpStream,
+    };
+
+    async fn ask(address: std::net::SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nconnection: close\r\nhost: x\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn a_node_that_joins_says_that_it_lives_and_is_not_there_yet() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let joined = async {
+            assert!(ask(address, paths::HEALTH).await.starts_with("HTTP/1.1 200"));
+            for path in [paths::STATUS, paths::READY, "/nowhere"] {
+                let answer = ask(address, path).await;
+                assert!(answer.starts_with("HTTP/1.1 503"), "{path}: {answer}");
+                assert!(answer.contains("syncing"), "{path}: {answer}");
+            }
+        };
+        joining(&listener, joined).await;
+    }
 }
