@@ -1,0 +1,12 @@
+//! The referee: decides one disputed step by executing it, with the same outcome on every node.
+//!
+//! A dispute about a task is narrowed to one step of its program. That step is executed by every
+//! validator while it executes a block, so an interpreter stands here and no compiler: its limits
+//! (fuel, memory, depth of calls) are counted and not measured, and nothing depends on the machine.
+//!
+//! - [`wasm`]: programs in WebAssembly, without floats and without anything from outside.
+//!
+//! The interpreter and its table of costs are consensus: its version is pinned exactly, and another
+//! version is another version of the rules. Not here: who disputes what, and who pays.
+
+pub mod wasm;

@@ -1,0 +1,164 @@
+//! Programs in WebAssembly whose work is a chain of small steps.
+//!
+//! ```text
+//!   init(input) ──► state 0 ── step(state, 1) ──► state 1 ── ... ──► state n ── finish ──► output
+//! ```
+//!
+//! A module exports its `memory` and four functions:
+//!
+//! | function | takes | gives |
+//! |---|---|---|
+//! | `alloc` | a length | where that many bytes may be written |
+//! | `init` | place and length of the input | the first state |
+//! | `step` | place and length of a state, number of the step | the next state |
+//! | `finish` | place and length of the last state | the output |
+//!
+//! A state or output is given as one number: its place in the upper half, its length in the lower.
+//!
+//! Every call happens in a fresh instance, so a state is all that a step knows: whoever has it can
+//! repeat the step. A module imports nothing, has no start function and no floats. Fuel is charged
+//! for everything, from the first instruction of `alloc` on.
+
+mod error;
+mod visit;
+
+pub use error::{Fault, Ineligible, Trap};
+
+use visit::Visit;
+use wasmi::{
+    CompilationMode, Config, EnforcedLimits, Engine, ExternType, FuncType, Module, ValType,
+};
+
+/// What a program may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the module.
+    pub module: usize,
+    /// Bytes of an input, a state or an output.
+    pub state: usize,
+    /// Bytes of an instance's memory.
+    pub memory: usize,
+    /// Fuel of one call.
+    pub fuel: u64,
+    /// Calls within calls.
+    pub depth: usize,
+}
+
+impl Limits {
+    /// What every validator is ready to repeat.
+    pub const REFEREE: Self = Self {
+        module: 256 * 1024,
+        state: 64 * 1024,
+        memory: 4 * 1024 * 1024,
+        fuel: 2_000_000,
+        depth: 256,
+    };
+}
+
+/// Bytes of the interpreter's own stack.
+const STACK: usize = 256 * 1024;
+
+/// What a call gave, and what it cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// The next state, or the output.
+    pub bytes: Vec<u8>,
+    /// Fuel that it took.
+    pub fuel: u64,
+}
+
+/// A program that a referee can execute.
+#[derive(Clone, Debug)]
+pub struct Program {
+    module: Module,
+    limits: Limits,
+}
+
+impl Program {
+    /// Checks that a module keeps to the rules above.
+    pub fn check(bytes: &[u8], limits: Limits) -> Result<Self, Ineligible> {
+        if bytes.len() > limits.module {
+            return Err(Ineligible::TooLarge { size: bytes.len(), limit: limits.module });
+        }
+        let engine = Engine::new(&config(&limits));
+        let module = Module::new(&engine, bytes)
+            .map_err(|error| Ineligible::Module { reason: error.to_string() })?;
+        if let Some(import) = module.imports().next() {
+            let name = format!("{}.{}", import.module(), import.name());
+            return Err(Ineligible::Import { name });
+        }
+        if !matches!(module.get_export(MEMORY), Some(ExternType::Memory(_))) {
+            return Err(Ineligible::Export { name: MEMORY });
+        }
+        for (name, expected) in functions() {
+            match module.get_export(name) {
+                Some(ExternType::Func(found)) if found == expected => {}
+                _ => return Err(Ineligible::Export { name }),
+            }
+        }
+        Ok(Self { module, limits })
+    }
+
+    /// The first state.
+    pub fn init(&self, input: &[u8]) -> Result<Given, Fault> {
+        self.open(input)?.give(INIT, |place, length| (place, length))
+    }
+
+    /// The state after a step; the first step has number one.
+    pub fn step(&self, state: &[u8], number: u64) -> Result<Given, Fault> {
+        let number = number.cast_signed();
+        self.open(state)?.give(STEP, |place, length| (place, length, number))
+    }
+
+    /// The output that belongs to the last state.
+    pub fn finish(&self, state: &[u8]) -> Result<Given, Fault> {
+        self.open(state)?.give(FINISH, |place, length| (place, length))
+    }
+
+    fn open(&self, argument: &[u8]) -> Result<Visit, Fault> {
+        Visit::open(&self.module, self.limits, argument)
+    }
+}
+
+const MEMORY: &str = "memory";
+const ALLOC: &str = "alloc";
+const INIT: &str = "init";
+const STEP: &str = "step";
+const FINISH: &str = "finish";
+
+/// The functions of a program, and their shapes.
+fn functions() -> [(&'static str, FuncType); 4] {
+    use ValType::{I32, I64};
+    [
+        (ALLOC, FuncType::new([I32], [I32])),
+        (INIT, FuncType::new([I32, I32], [I64])),
+        (STEP, FuncType::new([I32, I32, I64], [I64])),
+        (FINISH, FuncType::new([I32, I32], [I64])),
+    ]
+}
+
+/// Everything that decides an outcome is set here and not left to a default.
+fn config(limits: &Limits) -> Config {
+    let mut config = Config::default();
+    config
+        .consume_fuel(true)
+        .compilation_mode(CompilationMode::Eager)
+        .enforced_limits(EnforcedLimits::strict())
+        .allow_start_fn(false)
+        .ignore_custom_sections(true)
+        .set_max_recursion_depth(limits.depth)
+        .set_max_stack_height(STACK)
+        .floats(false)
+        .wasm_mutable_global(true)
+        .wasm_sign_extension(true)
+        .wasm_bulk_memory(true)
+        .wasm_multi_value(true)
+        .wasm_saturating_float_to_int(false)
+        .wasm_reference_types(false)
+        .wasm_tail_call(false)
+        .wasm_extended_const(false)
+        .wasm_multi_memory(false)
+        .wasm_custom_page_sizes(false)
+        .wasm_wide_arithmetic(false);
+    config
+}

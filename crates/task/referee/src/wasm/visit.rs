@@ -1,0 +1,89 @@
+//! One visit to a program: a fresh instance, its argument, its answer.
+
+use super::{ALLOC, Fault, Given, Limits, MEMORY};
+use wasmi::{Instance, Linker, Memory, Module, Store, StoreLimits, StoreLimitsBuilder, WasmParams};
+
+/// A fresh instance that holds its argument.
+pub(super) struct Visit {
+    store: Store<StoreLimits>,
+    guest: Instance,
+    memory: Memory,
+    limits: Limits,
+    place: i32,
+    length: i32,
+}
+
+impl Visit {
+    /// Makes an instance and writes the argument where it wants it.
+    pub(super) fn open(module: &Module, limits: Limits, argument: &[u8]) -> Result<Self, Fault> {
+        let too_long = Fault::Argument { size: argument.len(), limit: limits.state };
+        if argument.len() > limits.state {
+            return Err(too_long);
+        }
+        let length = i32::try_from(argument.len()).map_err(|_| too_long)?;
+        let bounds = StoreLimitsBuilder::new()
+            .memory_size(limits.memory)
+            .memories(1)
+            .instances(1)
+            .trap_on_grow_failure(true)
+            .build();
+        let mut store = Store::new(module.engine(), bounds);
+        store.limiter(|bounds| bounds);
+        store.set_fuel(limits.fuel).expect("the engine counts fuel");
+        let guest = Linker::new(module.engine())
+            .instantiate_and_start(&mut store, module)
+            .map_err(|error| Fault::of(&error))?;
+        let memory = guest.get_memory(&store, MEMORY).expect("a program exports its memory");
+        let alloc = guest
+            .get_typed_func::<i32, i32>(&store, ALLOC)
+            .expect("a program has this function in this shape");
+        let place = alloc.call(&mut store, length).map_err(|error| Fault::of(&error))?;
+        let mut visit = Self { store, guest, memory, limits, place, length };
+        visit.write(argument)?;
+        Ok(visit)
+    }
+
+    fn write(&mut self, argument: &[u8]) -> Result<(), Fault> {
+        let place = unsigned(self.place);
+        let memory = self.memory.data_mut(&mut self.store);
+        let room = place.checked_add(argument.len()).and_then(|end| memory.get_mut(place..end));
+        let Some(room) = room else { return Err(Fault::Given { limit: self.limits.state }) };
+        room.copy_from_slice(argument);
+        Ok(())
+    }
+
+    /// Calls a function on the argument and takes what it gives.
+    pub(super) fn give<P: WasmParams>(
+        mut self,
+        name: &str,
+        parameters: impl FnOnce(i32, i32) -> P,
+    ) -> Result<Given, Fault> {
+        let function = self
+            .guest
+            .get_typed_func::<P, i64>(&self.store, name)
+            .expect("a program has this function in this shape");
+        let parameters = parameters(self.place, self.length);
+        let given =
+            function.call(&mut self.store, parameters).map_err(|error| Fault::of(&error))?;
+        let bytes = self.read(given.cast_unsigned())?;
+        let left = self.store.get_fuel().expect("the engine counts fuel");
+        Ok(Given { bytes, fuel: self.limits.fuel.saturating_sub(left) })
+    }
+
+    /// The bytes that a number names: their place above, their length below.
+    fn read(&self, given: u64) -> Result<Vec<u8>, Fault> {
+        let limit = self.limits.state;
+        let half = |number: u64| usize::try_from(number & u64::from(u32::MAX)).ok();
+        let bytes = || {
+            let (place, length) = (half(given >> 32)?, half(given)?);
+            let end = place.checked_add(length).filter(|_| length <= limit)?;
+            self.memory.data(&self.store).get(place..end)
+        };
+        bytes().map(<[u8]>::to_vec).ok_or(Fault::Given { limit })
+    }
+}
+
+/// Places in a memory have no sign.
+fn unsigned(place: i32) -> usize {
+    usize::try_from(place.cast_unsigned()).unwrap_or(usize::MAX)
+}

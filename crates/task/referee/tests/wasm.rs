@@ -1,0 +1,185 @@
+//! Programs in WebAssembly before the referee.
+
+#![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
+
+use opengpu_referee::wasm::{Fault, Given, Ineligible, Limits, Program, Trap};
+use proptest::prelude::*;
+
+/// What every program here begins with: one page of memory, arguments at 1024.
+const HEAD: &str = r#"
+  (memory (export "memory") 1)
+  (func (export "alloc") (param i32) (result i32) (i32.const 1024))
+"#;
+/// Gives its argument back.
+const SAME: &str = r#"(param $place i32) (param $length i32) (result i64)
+    (i64.or (i64.shl (i64.extend_i32_u (local.get $place)) (i64.const 32))
+            (i64.extend_i32_u (local.get $length))))"#;
+
+/// A program whose `init` and `finish` change nothing, with `more` items and this body of `step`.
+fn source(more: &str, step: &str) -> String {
+    format!(
+        r#"(module {HEAD} {more}
+  (func (export "init") {SAME}
+  (func (export "step") (param $place i32) (param $length i32) (param $number i64) (result i64)
+    {step})
+  (func (export "finish") {SAME})"#
+    )
+}
+
+fn compile(source: &str) -> Vec<u8> {
+    wat::parse_str(source).unwrap()
+}
+
+fn program(more: &str, step: &str) -> Program {
+    Program::check(&compile(&source(more, step)), Limits::REFEREE).unwrap()
+}
+
+/// Adds the square of the step's number to the eight bytes of the state.
+const SUM: &str = r"
+    (i64.store (local.get $place)
+      (i64.add (i64.load (local.get $place))
+               (i64.mul (local.get $number) (local.get $number))))
+    (i64.or (i64.shl (i64.extend_i32_u (local.get $place)) (i64.const 32)) (i64.const 8))";
+
+fn number(given: &Given) -> u64 {
+    u64::from_le_bytes(given.bytes.as_slice().try_into().unwrap())
+}
+
+#[test]
+fn a_program_runs_from_its_input_to_its_output_step_by_step() {
+    let sum = program("", SUM);
+    let mut state = sum.init(&7u64.to_le_bytes()).unwrap();
+    for step in 1..=10 {
+        state = sum.step(&state.bytes, step).unwrap();
+    }
+    assert_eq!(number(&sum.finish(&state.bytes).unwrap()), 7 + 385);
+}
+
+/// Fuel decides what is too much, so it is part of the rules: a new table of costs is a new version.
+#[test]
+fn the_costs_of_the_interpreter_are_pinned() {
+    let sum = program("", SUM);
+    let fuel = [sum.init(&[0; 8]), sum.step(&[0; 8], 3), sum.finish(&[0; 8])];
+    assert_eq!(fuel.map(|given| given.unwrap().fuel), [10, 17, 10]);
+}
+
+#[test]
+fn nothing_survives_from_one_step_to_the_next_but_the_state() {
+    let counting = r"
+      (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
+      (i32.store (i32.const 2048) (i32.add (i32.load (i32.const 2048)) (global.get $calls)))
+      (i64.or (i64.shl (i64.const 2048) (i64.const 32)) (i64.const 4))";
+    let counting = program("(global $calls (mut i32) (i32.const 0))", counting);
+    let first = counting.step(b"", 1).unwrap();
+    assert_eq!(first.bytes, 1u32.to_le_bytes());
+    assert_eq!(counting.step(b"", 2).unwrap(), first);
+}
+
+#[test]
+fn what_is_no_program_is_refused_with_the_reason() {
+    let refusal = |source: &str| Program::check(&compile(source), Limits::REFEREE).unwrap_err();
+    let step = "(i64.const 0)";
+    let float = source("(func (result f32) (f32.const 1))", step);
+    assert!(matches!(refusal(&float), Ineligible::Module { .. }));
+    let start = source("(func $go) (start $go)", step);
+    assert!(matches!(refusal(&start), Ineligible::Module { .. }));
+    let two = source("(memory 1)", step);
+    assert!(matches!(refusal(&two), Ineligible::Module { .. }));
+    let import = r#"(module (import "env" "clock" (func (result i64))))"#;
+    assert_eq!(refusal(import), Ineligible::Import { name: "env.clock".to_owned() });
+    assert_eq!(refusal("(module)"), Ineligible::Export { name: "memory" });
+    let shape = source("", step).replace("(param $number i64)", "(param $number i32)");
+    assert_eq!(refusal(&shape), Ineligible::Export { name: "step" });
+    let noise = Program::check(b"\0asm, or so they say", Limits::REFEREE);
+    assert!(matches!(noise, Err(Ineligible::Module { .. })));
+    let text = Program::check(source("", step).as_bytes(), Limits::REFEREE);
+    assert!(matches!(text, Err(Ineligible::Module { .. })), "only the binary form is a program");
+}
+
+#[test]
+fn a_module_over_the_limit_is_not_even_read() {
+    let module = compile(&source("", "(i64.const 0)"));
+    let limits = Limits { module: module.len(), ..Limits::REFEREE };
+    assert!(Program::check(&module, limits).is_ok());
+    let limits = Limits { module: module.len() - 1, ..Limits::REFEREE };
+    let expected = Ineligible::TooLarge { size: module.len(), limit: module.len() - 1 };
+    assert_eq!(Program::check(&module, limits).unwrap_err(), expected);
+}
+
+#[test]
+fn every_way_to_fail_has_its_own_fault() {
+    let limit = Limits::REFEREE.state;
+    let cases = [
+        ("", "(loop $on (br $on)) (unreachable)", Fault::Fuel),
+        ("(func $deep (call $deep))", "(call $deep) (i64.const 0)", Fault::Depth),
+        ("", "(drop (memory.grow (i32.const 65))) (i64.const 0)", Fault::Memory),
+        ("", "(unreachable)", Fault::Trap(Trap::Unreachable)),
+        ("", "(i64.load (i32.const 65536))", Fault::Trap(Trap::OutOfBounds)),
+        ("", "(i64.div_u (i64.const 1) (i64.const 0))", Fault::Trap(Trap::Division)),
+        (
+            "(table 1 funcref) (type $none (func))",
+            "(call_indirect (type $none) (i32.const 0)) (i64.const 0)",
+            Fault::Trap(Trap::Missing),
+        ),
+        // Behind the memory, longer than allowed, and a place so high that the sum would wrap.
+        ("", "(i64.const 0x0000_ffff_0000_0002)", Fault::Given { limit }),
+        ("", "(i64.const 0x0000_0000_0001_0001)", Fault::Given { limit }),
+        ("", "(i64.const 0xffff_ffff_ffff_ffff)", Fault::Given { limit }),
+    ];
+    for (more, step, fault) in cases {
+        assert_eq!(program(more, step).step(b"state", 1), Err(fault), "{step}");
+    }
+}
+
+#[test]
+fn an_argument_has_a_limit_and_a_place_inside_the_memory() {
+    let same = program("", "(i64.const 0)");
+    let limit = Limits::REFEREE.state;
+    let fault = Fault::Argument { size: limit + 1, limit };
+    assert_eq!(same.init(&vec![0; limit + 1]), Err(fault));
+    let outside = source("", "(i64.const 0)").replace("(i32.const 1024)", "(i32.const -4)");
+    let outside = Program::check(&compile(&outside), Limits::REFEREE).unwrap();
+    assert_eq!(outside.init(b"hello"), Err(Fault::Given { limit }));
+    assert_eq!(same.init(b"").unwrap().bytes, b"");
+}
+
+#[test]
+fn a_memory_that_is_too_large_from_the_start_is_a_fault_of_the_call() {
+    let large = source("", "(i64.const 0)").replace(r#""memory") 1"#, r#""memory") 65"#);
+    let large = Program::check(&compile(&large), Limits::REFEREE).unwrap();
+    assert_eq!(large.init(b"x"), Err(Fault::Memory));
+}
+
+#[test]
+fn fuel_is_a_limit_to_the_last_unit() {
+    let module = compile(&source("", SUM));
+    let given = Program::check(&module, Limits::REFEREE).unwrap().step(&[1; 8], 9).unwrap();
+    let with = |fuel| Program::check(&module, Limits { fuel, ..Limits::REFEREE }).unwrap();
+    assert_eq!(with(given.fuel).step(&[1; 8], 9), Ok(given.clone()));
+    assert_eq!(with(given.fuel - 1).step(&[1; 8], 9), Err(Fault::Fuel));
+}
+
+proptest! {
+    #[test]
+    fn bytes_that_are_no_module_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
+        let _ = Program::check(&bytes, Limits::REFEREE);
+        let _ = Program::check(&[b"\0asm\x01\0\0\0".as_slice(), &bytes].concat(), Limits::REFEREE);
+    }
+
+    /// Flipped bytes of a real module either are refused, or run to an outcome that repeats.
+    #[test]
+    fn a_damaged_program_is_refused_or_deterministic(at in any::<prop::sample::Index>(), with in 1u8..) {
+        let mut module = compile(&source("", SUM));
+        let at = at.index(module.len());
+        module[at] ^= with;
+        if let Ok(program) = Program::check(&module, Limits::REFEREE) {
+            prop_assert_eq!(program.step(&[5; 8], 2), program.step(&[5; 8], 2));
+        }
+    }
+
+    #[test]
+    fn steps_compute_what_they_say(begin in any::<u64>(), step in 0u64..1 << 40) {
+        let given = program("", SUM).step(&begin.to_le_bytes(), step).unwrap();
+        prop_assert_eq!(number(&given), begin.wrapping_add(step.wrapping_mul(step)));
+    }
+}
