@@ -54,7 +54,7 @@ impl Context {
     pub(crate) fn wallet_name(&self, given: Option<&str>) -> Result<String> {
         given.map(str::to_owned).or_else(|| self.wallet.clone()).ok_or_else(|| {
             Complaint::usage("which key acts?")
-                .hint("add --from NAME, or set `wallet` in config.toml")
+                .hint("name one (--from, or --delegator), or set `wallet` in config.toml")
                 .into()
         })
     }

@@ -3,7 +3,8 @@
 use crate::{
     chain,
     context::Context,
-    node::KEY_FILE,
+    exit::Complaint,
+    node::{Folder, KEY_FILE},
     output::facts,
     submit::{Sending, send},
     values::percent,
@@ -194,6 +195,12 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
 fn register(context: &Context, arguments: &Register) -> Result<()> {
     let keys = NodeKeys::read(&arguments.data.join(KEY_FILE))?;
     let facts = Facts::ask(&context.rpc)?;
+    let own = Folder::new(&arguments.data).genesis()?.chain;
+    if own != facts.chain {
+        let told = format!("the node belongs to chain {own}, and this is chain {}", facts.chain);
+        let hint = "name a node of the other network with --node, or another folder with --data";
+        return Err(Complaint::usage(told).hint(hint).into());
+    }
     let operation = Operation::RegisterValidator {
         keys: keys.registration(facts.chain, &arguments.sending.sender(context)?),
         host: arguments.host,

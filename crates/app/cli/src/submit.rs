@@ -103,7 +103,8 @@ pub(crate) fn send(
 ) -> Result<()> {
     let signer = signer(context, sending)?;
     let sponsor = sending.sponsor.as_deref().map(|name| stored(context, name)).transpose()?;
-    let prepared = prepare(context, sending, facts, operations, signer, sponsor)?;
+    let prepare = || prepare(context, sending, facts, operations.clone(), signer, sponsor);
+    let prepared = prepare()?;
     if sending.dry_run {
         return show_preview(context, &prepared);
     }
@@ -116,12 +117,28 @@ pub(crate) fn send(
     }
     context.output.note(preview(&prepared));
     context.confirm("Sign and send this?")?;
-    let mut draft = prepared.draft;
-    draft.sign(&context.unlock(&signer_name(context, sending)?)?)?;
+    let mut keys = vec![context.unlock(&signer_name(context, sending)?)?];
     if let Some(name) = &sending.sponsor {
-        draft.sign(&context.unlock(name)?)?;
+        keys.push(context.unlock(name)?);
     }
-    submit(context, draft.finish()?, sending.waiting)
+    let sign = |mut draft: Draft| {
+        keys.iter().try_for_each(|key| draft.sign(key))?;
+        draft.finish()
+    };
+    let mut signed = sign(prepared.draft)?;
+    let mut answer = hand_in(context, signed.clone())?;
+    // Another transaction of the key, perhaps of a node that it runs, has just taken the number.
+    if sending.nonce.is_none() && answer.code.as_deref() == Some("nonce-used") {
+        signed = sign(prepare()?.draft)?;
+        answer = hand_in(context, signed.clone())?;
+    }
+    if answer.status == SubmissionStatus::Known {
+        let told = format!("the node has this very transaction already: {}", answer.id);
+        let complaint = Complaint::new(Exit::Failed, told);
+        let hint = "another command sent it at the same time; to pay once more, repeat this one";
+        return Err(complaint.hint(hint).into());
+    }
+    follow(context, &answer, signed.transaction.valid_until, sending.waiting)
 }
 
 fn prepare(
@@ -197,16 +214,29 @@ fn show_preview(context: &Context, prepared: &Prepared) -> Result<()> {
     context.output.show(&json, |_| preview(prepared))
 }
 
-/// Submits a complete transaction and waits for finality.
+/// Submits a complete transaction, perhaps once more, and waits for finality.
 pub(crate) fn submit(context: &Context, signed: SignedTransaction, waiting: Waiting) -> Result<()> {
     let valid_until = signed.transaction.valid_until;
+    follow(context, &hand_in(context, signed)?, valid_until, waiting)
+}
+
+/// Gives a transaction to the node.
+fn hand_in(context: &Context, signed: SignedTransaction) -> Result<Submission> {
     let answers = context.rpc.submit(vec![signed])?;
-    let answer = answers.into_iter().next().ok_or_else(|| {
-        Complaint::new(Exit::Failed, "the node did not answer for the transaction")
-    })?;
-    refuse(&answer)?;
+    let none = || Complaint::new(Exit::Failed, "the node did not answer for the transaction");
+    Ok(answers.into_iter().next().ok_or_else(none)?)
+}
+
+/// Waits for the finality of what the node took.
+fn follow(
+    context: &Context,
+    answer: &Submission,
+    valid_until: Height,
+    waiting: Waiting,
+) -> Result<()> {
+    refuse(answer)?;
     if waiting.no_wait {
-        return context.output.show(&answer, |answer| answer.id.to_string());
+        return context.output.show(answer, |answer| answer.id.to_string());
     }
     let patience = Duration::from_secs(waiting.patience);
     let info = wait_until_final(&context.rpc, answer.id, valid_until, patience)?;

@@ -2,13 +2,16 @@
 
 use crate::{
     context::Context,
-    exit::Complaint,
+    exit::{Complaint, Exit},
     submit::{Sending, Waiting, send, show_info, submit},
     values::{Bytes, Use, bytes, span, transaction_id},
 };
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand, ValueEnum};
-use opengpu_client::{Draft, Facts, TransactionFile};
+use opengpu_client::{
+    Draft, Facts, TransactionFile,
+    api::{Progress, TransactionInfo},
+};
 use opengpu_crypto::SignatureKind;
 use opengpu_types::{Amount, Millis, Operation, Text, Transaction, TransactionId};
 use serde_json::json;
@@ -149,7 +152,11 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
         Command::Close { to, sending } => {
             act(&sending, vec![Operation::CloseAccount { to: context.address(&to)? }])
         }
-        Command::Status { id } => show_info(context, &context.rpc.transaction(id)?),
+        Command::Status { id } => {
+            let info = context.rpc.transaction(id)?;
+            show_info(context, &info)?;
+            known(&info)
+        }
         Command::Sign(arguments) => sign(context, &arguments),
         Command::Submit { file, waiting } => {
             let draft = read(&file)?;
@@ -159,6 +166,17 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
             submit(context, signed, waiting)
         }
     }
+}
+
+/// An error if the node knows nothing of a transaction: a script must not take that for success.
+fn known(info: &TransactionInfo) -> Result<()> {
+    if info.status != Progress::Unknown {
+        return Ok(());
+    }
+    let complaint = Complaint::new(Exit::Failed, "this node knows no such transaction");
+    Err(complaint
+        .hint("is it another network's, or so old that this node has forgotten it?")
+        .into())
 }
 
 fn authorize(context: &Context, arguments: Authorize) -> Result<()> {

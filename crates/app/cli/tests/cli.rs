@@ -136,7 +136,7 @@ fn answer(path: &str, submission: &str) -> (u16, String) {
         "/v1/transactions" => format!("[{}]", submission.replace("ID", &zero)),
         path if path.starts_with("/v1/accounts/") => concat!(
             r#"{"address":"0x0000000000000000000000000000000000000000","exists":true,"#,
-            r#""balance":"50","reserve":"0.01","nonce":3,"entries":0,"height":100}"#
+            r#""balance":"50","reserve":"0.01","nonce":2,"next_nonce":3,"entries":0,"height":100}"#
         )
         .to_owned(),
         path if path.starts_with("/v1/transactions/") => format!(

@@ -93,12 +93,13 @@ impl From<&Keypair> for Signer {
 }
 
 impl Signer {
-    /// The number that this signer's next transaction for `sender` must carry; none if the account
-    /// (or the limit) does not exist. A key with a spending limit counts for itself.
+    /// The number that this signer's next transaction for `sender` must carry, after those that
+    /// wait at the node; none if the account (or the limit) does not exist. A key with a spending
+    /// limit counts for itself, by what is final.
     pub fn next_nonce(&self, rpc: &Rpc, sender: Address) -> Result<Option<Nonce>, RpcError> {
         if self.address == sender {
             let account = rpc.account(sender)?;
-            return Ok(account.exists.then_some(account.nonce));
+            return Ok(account.exists.then_some(account.next_nonce));
         }
         let key = Key::SpendingLimit { account: sender, spender: self.address };
         Ok(match rpc.entry(&key)? {

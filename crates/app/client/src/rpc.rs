@@ -390,7 +390,7 @@ mod tests {
 
     const ACCOUNT: &str = concat!(
         r#"{"address":"0x0000000000000000000000000000000000000000","exists":true,"#,
-        r#""balance":"12.5","reserve":"0","nonce":3,"entries":0,"height":9}"#
+        r#""balance":"12.5","reserve":"0","nonce":3,"next_nonce":4,"entries":0,"height":9}"#
     );
     const BUSY: &str = concat!(
         r#"{"type":"urn:opengpu:problem:busy","title":"Busy","status":503,"#,

@@ -34,6 +34,10 @@ use std::{
 const START_PATIENCE: Duration = Duration::from_secs(90);
 /// How long a transaction may take here.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Where the RPC of the first node is, unless another port is named.
+const FIRST_RPC: u16 = 26_600;
+/// Where the first node listens for others, unless another port is named.
+const FIRST_PORT: u16 = 26_700;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
@@ -71,12 +75,12 @@ struct Start {
     /// Throw the old network away and begin a new one.
     #[arg(long)]
     fresh: bool,
-    /// RPC port of the first node of a new network; the others follow.
-    #[arg(long, value_name = "PORT", default_value = "26600")]
-    first_rpc: u16,
-    /// Port on which the first node of a new network listens for others; the others follow.
-    #[arg(long, value_name = "PORT", default_value = "26700")]
-    first_port: u16,
+    /// RPC port of the first node of a new network; the others follow [default: 26600].
+    #[arg(long, value_name = "PORT")]
+    first_rpc: Option<u16>,
+    /// Port on which the first node of a new network listens for others; the others follow [default: 26700].
+    #[arg(long, value_name = "PORT")]
+    first_port: Option<u16>,
     /// Walk through the network step by step.
     #[arg(long)]
     tour: bool,
@@ -104,10 +108,19 @@ fn start(context: &Context, start: Start) -> Result<()> {
     }
     let mut network = if network::exists(&path) {
         context.output.note(format!("Starting the network in {} again.", path.display()));
-        Network::open(&path)?
+        let network = Network::open(&path)?;
+        network.check_first_ports(start.first_port, start.first_rpc)?;
+        network
     } else {
         context.output.note(format!("Making a network in {}.", path.display()));
-        Network::create(&path, start.validators, start.first_port, start.first_rpc)?
+        let port = start.first_port.unwrap_or(FIRST_PORT);
+        let rpc = start.first_rpc.unwrap_or(FIRST_RPC);
+        // The tour adds one more.
+        if port.abs_diff(rpc) < start.validators.saturating_add(u16::from(start.tour)) {
+            let told = format!("the ports from {rpc} on and from {port} on overlap");
+            return Err(Complaint::usage(told).hint("name ports that are further apart").into());
+        }
+        Network::create(&path, start.validators, port, rpc)?
     };
     let mut processes = Processes::default();
     for node in network.nodes() {

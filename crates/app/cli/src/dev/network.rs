@@ -66,8 +66,8 @@ impl DevNode {
         for address in [self.settings.rpc, self.settings.listen] {
             if let Err(error) = TcpListener::bind(address) {
                 let message = format!("cannot listen on {address}: {error}");
-                let hint = "is another `opengpu dev` running? Other ports: --data FOLDER \
-                            --first-rpc PORT --first-port PORT";
+                let hint = "is another `opengpu dev` running? A network on other ports: \
+                            --data FOLDER --fresh --first-rpc PORT --first-port PORT";
                 return Err(Complaint::new(Exit::Failed, message).hint(hint).into());
             }
         }
@@ -147,6 +147,18 @@ impl Network {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The ports of a network are chosen when it is made.
+    pub(super) fn check_first_ports(&self, port: Option<u16>, rpc: Option<u16>) -> Result<()> {
+        let settings = &self.first()?.settings;
+        let other = |given: Option<u16>, chosen: u16| given.is_some_and(|given| given != chosen);
+        if !other(port, settings.listen.port()) && !other(rpc, settings.rpc.port()) {
+            return Ok(());
+        }
+        let told = format!("the network in {} has other ports already", self.path.display());
+        let hint = "choose another folder with --data, or throw this network away with --fresh";
+        Err(Complaint::usage(told).hint(hint).into())
     }
 
     pub(super) fn nodes(&self) -> &[DevNode] {

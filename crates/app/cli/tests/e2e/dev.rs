@@ -105,6 +105,28 @@ fn e2e_a_network_stops_on_a_signal_and_goes_on_where_it_was() {
     let account = run(home.path(), &["chain", "account", address, "--node", &node]);
     assert!(text(&account).contains("7.49 oGPU"), "{}", text(&account));
 
+    // Equal payments one right after the other are as many payments.
+    let pay = |more: &[&str]| {
+        let payment = ["tx", "transfer", "--from", "alice", "--to", address, "--amount", "1"];
+        let output = run(
+            home.path(),
+            &[&["--home", "dev", "-y", "--node", &node], &payment[..], more].concat(),
+        );
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    };
+    pay(&["--no-wait"]);
+    pay(&["--no-wait"]);
+    pay(&[]);
+    let account = run(home.path(), &["chain", "account", address, "--node", &node]);
+    assert!(text(&account).contains("10.49 oGPU"), "{}", text(&account));
+    let unknown = format!("0x{}", "11".repeat(32));
+    let status = run(home.path(), &["tx", "status", &unknown, "--node", &node]);
+    assert_eq!(status.status.code(), Some(1), "{}", text(&status));
+
+    // The ports of a network stay as they are.
+    let moved = run(home.path(), &["dev", "--first-rpc", "1", "--exit"]);
+    assert_eq!(moved.status.code(), Some(2), "{}", text(&moved));
+
     // A checkpoint made from the genesis serves in its place, for what is asked with it.
     let ask = |arguments: &[&str]| {
         let output = run(home.path(), &[arguments, &["--node", &node]].concat());

@@ -21,6 +21,9 @@ pub struct AccountInfo {
     /// Next transaction that this account signs.
     #[serde(with = "form")]
     pub nonce: Nonce,
+    /// The one after those that wait at this node.
+    #[serde(with = "form")]
+    pub next_nonce: Nonce,
     /// Entries that belong to it.
     pub entries: u32,
     /// The state is that after this block.
@@ -29,11 +32,11 @@ pub struct AccountInfo {
 }
 
 impl AccountInfo {
-    /// What the state after `height` says about an account.
+    /// What the state after `height` says about an account that nothing waits for.
     pub fn new(address: Address, account: Option<&Account>, height: Height) -> Self {
         let exists = account.is_some();
         let Account { balance, reserve, nonce, entries } = account.copied().unwrap_or_default();
-        Self { address, exists, balance, reserve, nonce, entries, height }
+        Self { address, exists, balance, reserve, nonce, next_nonce: nonce, entries, height }
     }
 }
 
@@ -91,7 +94,7 @@ mod tests {
         let info = AccountInfo::new(Address::ZERO, Some(&account), Height(9));
         let wanted = concat!(
             r#"{"address":"0x0000000000000000000000000000000000000000","exists":true,"#,
-            r#""balance":"12.5","reserve":"0.01","nonce":3,"entries":1,"height":9}"#
+            r#""balance":"12.5","reserve":"0.01","nonce":3,"next_nonce":3,"entries":1,"height":9}"#
         );
         assert_eq!(serde_json::to_string(&info).unwrap(), wanted);
         assert!(!AccountInfo::new(Address::ZERO, None, Height(9)).exists);

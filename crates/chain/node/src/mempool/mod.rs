@@ -14,8 +14,8 @@ pub use standing::{Refusal, Standing};
 
 use crate::block::Block;
 use commonware_utils::sync::Mutex;
-use opengpu_ledger::Invalid;
-use opengpu_types::{Digest, Height, Nonce, TransactionId};
+use opengpu_ledger::{Invalid, Lane};
+use opengpu_types::{Address, Digest, Height, Nonce, TransactionId};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -55,6 +55,11 @@ impl Mempool {
     /// What should go into the next block.
     pub fn select(&self, count: usize, bytes: usize) -> Vec<Candidate> {
         self.pool.lock().select(count, bytes)
+    }
+
+    /// The first number of an account's own lane that nothing waits with, from `next` on.
+    pub fn next_nonce(&self, account: Address, next: Nonce) -> Nonce {
+        self.pool.lock().next_nonce(&Lane { sender: account, signer: account }, next)
     }
 
     /// The newest arrival.

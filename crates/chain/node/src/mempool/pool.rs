@@ -275,6 +275,19 @@ impl Pool {
         }
     }
 
+    /// The first nonce of a lane that nothing waits with, from `next` on.
+    pub fn next_nonce(&self, lane: &Lane, next: Nonce) -> Nonce {
+        let Some(queue) = self.queues.get(lane) else { return next };
+        let mut free = queue.next.max(next.0);
+        for nonce in queue.waiting.range(free..).map(|(nonce, _)| *nonce) {
+            if nonce != free {
+                break;
+            }
+            free = free.saturating_add(1);
+        }
+        Nonce(free)
+    }
+
     /// Whether a proposal made now would hold something.
     pub fn has_ready(&self) -> bool {
         self.queues.values().any(|queue| queue.ready_from(queue.next).is_some())

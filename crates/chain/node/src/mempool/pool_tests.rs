@@ -233,3 +233,13 @@ fn what_waits_for_long_is_told_apart_by_arrival() {
     assert_eq!(old, [Amount(9), Amount(1)]);
     assert_eq!(pool.select(10, 10_000).len(), 4);
 }
+
+#[test]
+fn the_next_nonce_comes_after_those_that_wait_without_a_gap() {
+    let waiting = [candidate(1, 0, 1), candidate(1, 1, 1), candidate(1, 3, 1)];
+    let lane = waiting[0].lane;
+    let pool = pool(&waiting);
+    assert_eq!(pool.next_nonce(&lane, Nonce(0)), Nonce(2), "two fills the gap");
+    assert_eq!(pool.next_nonce(&lane, Nonce(3)), Nonce(4), "the state knows more than the pool");
+    assert_eq!(pool.next_nonce(&candidate(2, 0, 1).lane, Nonce(7)), Nonce(7));
+}

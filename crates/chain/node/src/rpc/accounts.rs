@@ -24,7 +24,9 @@ pub(super) async fn account(
         Some(Entry::Account(account)) => Some(account),
         _ => None,
     };
-    Ok(Json(AccountInfo::new(address, account.as_ref(), view.height())))
+    let mut info = AccountInfo::new(address, account.as_ref(), view.height());
+    info.next_nonce = api.0.mempool.next_nonce(address, info.nonce);
+    Ok(Json(info))
 }
 
 /// One delegator's part of one validator; one that does not exist is empty.
