@@ -24,7 +24,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use tokio::sync::broadcast;
 
@@ -32,6 +32,8 @@ use tokio::sync::broadcast;
 const BUFFER: usize = 256;
 /// How often slow numbers are looked at.
 const PACE: Duration = Duration::from_secs(2);
+/// Silence and no links for this long are worth a word in the log.
+const ALONE: Duration = Duration::from_secs(15);
 /// Headers between a block and the certificate that finalized it.
 const MAX_DESCENDANTS: usize = 1_024;
 
@@ -85,10 +87,14 @@ impl Feed {
         let databases = state.subscribe_databases().await;
         let _ = self.0.databases.set(databases);
         let mut next = context.current();
+        let mut alone = Alone::default();
         loop {
             tokio::select! {
                 block = applied.recv() => match block {
-                    Some(block) => self.pass_on(&block).await,
+                    Some(block) => {
+                        alone = Alone::default();
+                        self.pass_on(&block).await;
+                    }
                     None => return,
                 },
                 // A moment and not a span: on a busy chain a span would begin anew for ever.
@@ -97,6 +103,12 @@ impl Feed {
                     let connected = network::connected(&context.encode());
                     self.0.connected.store(connected, Ordering::Relaxed);
                     self.0.metrics.gauged(self.0.mempool.len(), connected);
+                    if alone.for_long(context.current(), connected) {
+                        tracing::warn!(
+                            "no node is linked to this one: validators link to validators, to \
+                             candidates, and to the followers in their node.toml"
+                        );
+                    }
                 }
             }
         }
@@ -191,6 +203,27 @@ async fn aside<T: Send + 'static>(
     let records = records.clone();
     let done = tokio::task::spawn_blocking(move || read(&records)).await;
     done.map_err(|_| HistoryError::Damaged("a reader panicked"))?
+}
+
+/// Notices when no other node is linked while nothing happens. A validator that is its whole network
+/// is not alone: its blocks come.
+#[derive(Debug, Default)]
+struct Alone(Option<SystemTime>);
+
+impl Alone {
+    /// Whether it is time to say so, again and again.
+    fn for_long(&mut self, now: SystemTime, connected: u32) -> bool {
+        if connected > 0 {
+            self.0 = None;
+            return false;
+        }
+        let since = *self.0.get_or_insert(now);
+        let long = now.duration_since(since).is_ok_and(|alone| alone >= ALONE);
+        if long {
+            self.0 = Some(now);
+        }
+        long
+    }
 }
 
 fn event(block: &Applied, certificate: Option<Vec<u8>>) -> StreamEvent {

@@ -21,7 +21,7 @@ use crate::{
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use network::Network;
-use opengpu_client::{Rpc, devnet, send};
+use opengpu_client::{Rpc, devnet, rpc::DEFAULT_URL, send};
 use opengpu_types::{Amount, Operation};
 use processes::{Processes, Stop};
 use serde_json::json;
@@ -204,8 +204,14 @@ fn show(context: &Context, network: &Network) -> Result<()> {
         let wallets = table(["wallet", "address"], rows);
         format!("\n{head}\n\n{nodes}\n\n{wallets}\n")
     })?;
+    // What goes without saying in the usual place must be said elsewhere.
+    let url = network.rpc_url()?;
+    let usual = network.path() == folder(context, None);
+    let data = if usual { String::new() } else { format!(" --data {home}") };
+    let node = if url == DEFAULT_URL { String::new() } else { format!(" --node {url}") };
     context.output.note(format!(
-        "Use the wallets with --home {home}; fund others with `opengpu dev faucet ADDRESS AMOUNT`."
+        "Use the wallets with --home {home}{node}; \
+         fund others with `opengpu dev faucet ADDRESS AMOUNT{data}`."
     ));
     Ok(())
 }

@@ -165,6 +165,11 @@ impl Network {
         &self.nodes
     }
 
+    /// Where the RPC of the first node is.
+    pub(super) fn rpc_url(&self) -> Result<String> {
+        Ok(self.first()?.url())
+    }
+
     /// RPC of the first node.
     pub(super) fn rpc(&self) -> Result<Rpc> {
         Ok(self.first()?.client())
