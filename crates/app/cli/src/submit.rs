@@ -127,8 +127,7 @@ pub(crate) fn send(
     };
     let mut signed = sign(prepared.draft)?;
     let mut answer = hand_in(context, signed.clone())?;
-    // Another transaction of the key, perhaps of a node that it runs, has just taken the number.
-    if sending.nonce.is_none() && answer.code.as_deref() == Some("nonce-used") {
+    if sending.nonce.is_none() && overtaken(context, &answer)? {
         signed = sign(prepare()?.draft)?;
         answer = hand_in(context, signed.clone())?;
     }
@@ -225,6 +224,16 @@ fn hand_in(context: &Context, signed: SignedTransaction) -> Result<Submission> {
     let answers = context.rpc.submit(vec![signed])?;
     let none = || Complaint::new(Exit::Failed, "the node did not answer for the transaction");
     Ok(answers.into_iter().next().ok_or_else(none)?)
+}
+
+/// Whether another transaction of the key, perhaps of a node that it runs, has just taken the
+/// number. If it was this very one, sending it with another number would be a second payment.
+fn overtaken(context: &Context, answer: &Submission) -> Result<bool> {
+    if answer.code.as_deref() != Some("nonce-used") {
+        return Ok(false);
+    }
+    let own = context.rpc.transaction(answer.id)?.status;
+    Ok(matches!(own, Progress::Unknown | Progress::Refused))
 }
 
 /// Waits for the finality of what the node took.
