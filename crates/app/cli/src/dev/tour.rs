@@ -44,7 +44,7 @@ pub(super) fn run(
     tour.delegation()?;
     tour.new_validator()?;
     tour.receipt(&sent)?;
-    tour.tell(6, "Done", "The network has done what it promises.")
+    tour.tell(7, "Done", "The network has done what it promises.")
 }
 
 impl Tour<'_> {
@@ -144,7 +144,7 @@ impl Tour<'_> {
             epoch.seats.len(),
             hex_text(&key.0)
         );
-        self.tell(4, "A new validator takes its seat", &text)
+        self.tell(5, "A new validator takes its seat", &text)
     }
 
     /// An empty block comes every second, a full one at once: small transfers move the epochs on.
@@ -180,6 +180,6 @@ impl Tour<'_> {
             checked.height,
             checked.fee
         );
-        self.tell(5, "A receipt, checked offline against the genesis", &text)
+        self.tell(6, "A receipt, checked offline against the genesis", &text)
     }
 }

@@ -212,7 +212,7 @@ impl Report {
             "commit": self.commit,
             "date": machine::date(self.begun),
             "machine": machine::describe(),
-            "command": std::env::args().skip(1).collect::<Vec<_>>().join(" "),
+            "command": repeatable(std::env::args().skip(1)),
             "load": {
                 "fresh": self.fresh.as_ref().map(|idle| idle.load),
                 "idle": self.idle.as_ref().map(|idle| idle.load),
@@ -223,6 +223,20 @@ impl Report {
             "wants": self.wants().iter().map(ToString::to_string).collect::<Vec<_>>(),
         })
     }
+}
+
+/// What anybody types to measure the same: without what xtask adds, which is about this machine.
+fn repeatable(mut arguments: impl Iterator<Item = String>) -> String {
+    let mut words = vec!["cargo xtask bench chain".to_owned()];
+    while let Some(word) = arguments.next() {
+        match word.as_str() {
+            "--opengpu" | "--results" | "--commit" | "--peer" | "--no-peer" | "--keep" => {
+                arguments.next();
+            }
+            _ => words.push(word),
+        }
+    }
+    words.join(" ")
 }
 
 #[cfg(test)]
@@ -266,5 +280,13 @@ mod tests {
         assert!(lines[0].ends_with("80.0 (wanted >= 60) ok"), "{}", lines[0]);
         // What was not measured is never good.
         assert!(lines[4].ends_with("short"), "{}", lines[4]);
+    }
+
+    #[test]
+    fn a_command_can_be_repeated_elsewhere() {
+        let words =
+            ["--opengpu", "/here/opengpu", "--rounds", "3", "--peer", "anvil=/x", "--quick"];
+        let command = repeatable(words.into_iter().map(str::to_owned));
+        assert_eq!(command, "cargo xtask bench chain --rounds 3 --quick");
     }
 }
