@@ -261,4 +261,16 @@ mod tests {
             runtime.block_on(async { tokio::join!(slow, async move { finish.send(7).unwrap() }) });
         assert_eq!(read.unwrap(), 7);
     }
+
+    #[test]
+    fn a_node_that_nobody_links_to_says_so_from_time_to_time() {
+        let (mut alone, start) = (Alone::default(), SystemTime::UNIX_EPOCH);
+        assert!(!alone.for_long(start, 0));
+        assert!(!alone.for_long(start + ALONE / 2, 0));
+        assert!(alone.for_long(start + ALONE, 0));
+        assert!(!alone.for_long(start + ALONE + ALONE / 2, 0), "once is enough for now");
+        assert!(alone.for_long(start + ALONE * 2, 0));
+        assert!(!alone.for_long(start + ALONE * 4, 1));
+        assert!(!alone.for_long(start + ALONE * 5, 0), "it counts anew");
+    }
 }
