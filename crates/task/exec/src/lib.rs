@@ -1,0 +1,1 @@
+//! Runs programs: one shape for every kind, each lease in its own child process.
