@@ -1,9 +1,12 @@
 //! The words of the command line that all nouns have in common.
 
-use crate::{chain, dev, node, output::Format, stake, tx, wallet};
+use crate::{chain, dev, exec, node, output::Format, stake, tx, wallet};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
+
+/// The word that makes this binary an executor.
+pub(crate) const EXECUTOR: &str = "executor";
 
 /// The OpenGPU network on the command line.
 #[derive(Debug, Parser)]
@@ -80,6 +83,12 @@ pub(crate) enum Noun {
     /// Run a node.
     #[command(subcommand)]
     Node(node::Command),
+    /// Run programs on this machine, as the network would.
+    #[command(subcommand)]
+    Exec(exec::Command),
+    /// Be an executor: runs what a supervisor sends over the standard streams.
+    #[command(name = EXECUTOR, hide = true)]
+    Executor,
     /// Run a local network of real processes.
     Dev(dev::Command),
     /// Print completions for a shell.

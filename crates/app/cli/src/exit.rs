@@ -6,6 +6,7 @@ use opengpu_client::{
     wallet::FileError,
 };
 use opengpu_crypto::KeystoreError;
+use opengpu_exec::{Refusal, StartError};
 use opengpu_light::VerifyError;
 use opengpu_node::{DataError, NodeError};
 use std::{
@@ -109,6 +110,9 @@ fn classify(error: &Error) -> (Exit, Option<String>) {
         }
         if let Some(it) = cause.downcast_ref::<NodeError>() {
             return of_node(it, error);
+        }
+        if cause.is::<Refusal>() || matches!(cause.downcast_ref(), Some(StartError::Refused(_))) {
+            return (Exit::Usage, None);
         }
         if let Some(NodeKeysError::File(it)) = cause.downcast_ref::<NodeKeysError>() {
             return (of_file(it), it.hint());

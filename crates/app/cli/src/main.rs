@@ -14,6 +14,7 @@ mod completions;
 mod config;
 mod context;
 mod dev;
+mod exec;
 mod exit;
 mod node;
 mod output;
@@ -51,6 +52,8 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Noun::Stake(command) => stake::run(&context, command),
         Noun::Chain(command) => chain::run(&context, command),
         Noun::Node(command) => node::run(&context, command),
+        Noun::Exec(command) => exec::run(&context, command),
+        Noun::Executor => Ok(opengpu_exec::child::serve()?),
         Noun::Dev(command) => dev::run(&context, command),
         Noun::Completions { shell } => completions::run(shell),
     }

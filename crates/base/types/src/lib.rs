@@ -11,6 +11,7 @@
 //!
 //! `tests/wire/conformance.rs` pins a hash per type: changing an encoding is a protocol change.
 
+mod artifact;
 mod bounded;
 mod boxed;
 mod codec;
@@ -25,9 +26,11 @@ mod receipt;
 mod record;
 mod seat;
 mod summary;
+mod trace;
 mod transaction;
 mod units;
 
+pub use artifact::{ArtifactId, NoContentAddress, ProgramId};
 pub use bounded::{List, Text, TooLong};
 pub use boxed::Boxed;
 pub use entry::{
@@ -44,6 +47,7 @@ pub use rate::{Rate, RateBase, RateUnit};
 pub use receipt::{CloseReason, Event, Failure, Outcome, Receipt, SlashReason};
 pub use record::Record;
 pub use seat::{ConsensusKey, NetworkAddress, Seat, SeatSet};
+pub use trace::{Metered, Segment, SegmentIndex};
 pub use transaction::{Authorization, SignedTransaction, Transaction, TransactionId};
 pub use units::{
     Amount, AmountError, ChainId, Epoch, Height, Millis, Nonce, Permille, RewardIndex, RuleVersion,

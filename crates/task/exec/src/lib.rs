@@ -1,1 +1,39 @@
 //! Runs programs: one shape for every kind, each lease in its own child process.
+//!
+//! ```text
+//!   Supervisor ──frames──► executor (child) ──► Registry ──► back end ──► program
+//!        ▲                      │
+//!        └── news, usage, segments, output, or a typed Fault
+//! ```
+//!
+//! - [`Program`]: a folder with a manifest, addressed by its content.
+//! - [`backend`]: what every kind of program is to the rest: a state, advanced in steps.
+//! - [`run`]: one run segment by segment, and one segment again.
+//! - [`Supervisor`]: keeps the process; whatever happens in it becomes a [`Fault`].
+//! - [`child`]: the process itself.
+//!
+//! It knows neither keys nor money, and never reaches the node.
+
+pub mod artifact;
+pub mod backend;
+pub mod child;
+pub mod compare;
+mod fault;
+pub mod program;
+mod protocol;
+pub mod record;
+mod registry;
+pub mod run;
+mod stop;
+mod supervisor;
+mod usage;
+#[cfg(feature = "wasm")]
+pub mod wasm;
+
+pub use fault::{Fault, Part, Refusal};
+pub use program::Program;
+pub use protocol::{Data, News};
+pub use registry::Registry;
+pub use stop::Stop;
+pub use supervisor::{GRACE, Launch, Order, Outcome, StartError, Supervisor, Ticket};
+pub use usage::Usage;

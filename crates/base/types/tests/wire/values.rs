@@ -7,15 +7,16 @@
 use commonware_codec::{Codec, Copying, DecodeExt as _, Error};
 use opengpu_crypto::{BeaconPublicKey, BeaconSignature, Digest, PublicKey, Seed, Signature};
 use opengpu_types::{
-    Account, Address, Allocation, Amount, Authorization, BeaconRecord, Block, Boxed, Candidates,
-    ChainId, ChainState, CloseReason, ConsensusKey, Delegation, Duty, DutyKind, Emission, Entry,
-    Epoch, Event, Evidence, Failure, Genesis, GenesisValidator, Header, Height, Jail, Key,
-    KeyHolder, List, Millis, NetworkAddress, Nonce, Offence, Offences, Operation, Outcome,
-    Parameters, Permille, Purpose, Rate, RateBase, RateUnit, Receipt, Record, RewardIndex,
-    RuleVersion, Seat, SeatSet, Shares, SignedTransaction, SlashReason, SpendingLimit,
-    StateCommitment, Supply, Text, Transaction, TransactionId, Treasury, TreasuryStream, Turn,
-    Turns, Unbonding, UnbondingId, UnbondingPool, Upgrade, Validator, ValidatorKeys,
-    ValidatorStatus, Vesting, VestingTerms, View, Vote, VoteKind, Weight,
+    Account, Address, Allocation, Amount, ArtifactId, Authorization, BeaconRecord, Block, Boxed,
+    Candidates, ChainId, ChainState, CloseReason, ConsensusKey, Delegation, Duty, DutyKind,
+    Emission, Entry, Epoch, Event, Evidence, Failure, Genesis, GenesisValidator, Header, Height,
+    Jail, Key, KeyHolder, List, Metered, Millis, NetworkAddress, Nonce, Offence, Offences,
+    Operation, Outcome, Parameters, Permille, ProgramId, Purpose, Rate, RateBase, RateUnit,
+    Receipt, Record, RewardIndex, RuleVersion, Seat, SeatSet, Segment, SegmentIndex, Shares,
+    SignedTransaction, SlashReason, SpendingLimit, StateCommitment, Supply, Text, Transaction,
+    TransactionId, Treasury, TreasuryStream, Turn, Turns, Unbonding, UnbondingId, UnbondingPool,
+    Upgrade, Validator, ValidatorKeys, ValidatorStatus, Vesting, VestingTerms, View, Vote,
+    VoteKind, Weight,
 };
 use std::{
     fmt::Debug,
@@ -93,7 +94,7 @@ kinds! {
     Failure, Outcome, SlashReason, CloseReason, Event, Receipt, Account, SpendingLimit, Vesting,
     Jail, ValidatorStatus, Validator, Delegation, UnbondingPool, Unbonding, KeyHolder, Candidates,
     Turn, Turns, Offence, Offences, DutyKind, Duty, Supply, Treasury, ChainState, BeaconRecord, Record, Key,
-    Entry,
+    Entry, ArtifactId, ProgramId, SegmentIndex, Metered, Segment,
 }
 
 macro_rules! integers {
@@ -192,6 +193,9 @@ newtypes!(
     Amount,
     ConsensusKey,
     TransactionId,
+    ArtifactId,
+    ProgramId,
+    SegmentIndex,
     Digest,
     Seed,
     BeaconPublicKey,
@@ -215,6 +219,8 @@ macro_rules! structs {
 }
 
 structs! {
+    Metered { fuel, tokens_in, tokens_out, bytes_out }
+    Segment { index, state, emitted, metered }
     Rate { amount, unit, base }
     Seat { consensus, validator, beacon, weight, commission, host }
     SeatSet { epoch, seed, seats }

@@ -1,0 +1,71 @@
+//! `opengpu exec`: programs on this machine, exactly as the network would run them.
+
+mod list;
+mod progress;
+mod run;
+mod segment;
+
+use crate::{
+    context::Context,
+    exit::{Complaint, Exit},
+};
+use anyhow::Result;
+use clap::Subcommand;
+use opengpu_exec::{Fault, Launch};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a program, and keep its trace.
+    Run(run::Arguments),
+    /// Run one segment of an earlier run again, and compare.
+    Segment(segment::Arguments),
+    /// List the runs that were kept.
+    List,
+}
+
+pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
+    match command {
+        Command::Run(arguments) => run::run(context, &arguments),
+        Command::Segment(arguments) => segment::run(context, &arguments),
+        Command::List => list::run(context),
+    }
+}
+
+/// Where runs are kept.
+fn runs(context: &Context) -> PathBuf {
+    context.home.join("runs")
+}
+
+/// This binary, as an executor.
+fn launch(threads: Option<u32>) -> Result<Launch> {
+    let program = std::env::current_exe()?;
+    Ok(Launch { program, arguments: vec![crate::arguments::EXECUTOR.into()], threads })
+}
+
+/// A fault as the command line tells it.
+fn complaint(fault: &Fault) -> Complaint {
+    let complaint = Complaint::new(Exit::Failed, fault.to_string());
+    match fault {
+        Fault::Deadline { .. } => complaint.hint("raise `seconds` under [limits] in program.toml"),
+        Fault::Fuel { .. } => {
+            complaint.hint("raise `fuel` under [limits] in program.toml, or ask for more segments")
+        }
+        Fault::Memory { .. } => complaint.hint("raise `memory` under [limits] in program.toml"),
+        Fault::Device { .. } => complaint.hint("`opengpu doctor` looks at this machine's devices"),
+        Fault::Program { .. }
+        | Fault::Input { .. }
+        | Fault::TooLarge { .. }
+        | Fault::Cancelled
+        | Fault::Crashed { .. } => complaint,
+    }
+}
+
+/// A program's path as people mean it: what is missing is named.
+fn existing(path: &Path) -> Result<&Path> {
+    if path.exists() {
+        return Ok(path);
+    }
+    let complaint = Complaint::usage(format!("{}: there is no such program", path.display()));
+    Err(complaint.hint("name a folder with a program.toml, such as examples/sha256-search").into())
+}

@@ -1,0 +1,149 @@
+//! The one shape of everything that runs.
+//!
+//! ```text
+//!   prepare(program) ──► Prepared
+//!   init(input) ──► state 0 ──[advance]──► state i ── ... ──► state n ──[finish]──► end of output
+//!                                 └── emits parts of the output on the way
+//! ```
+//!
+//! A state is all that a later step knows of the earlier ones, together with the input: whoever has
+//! both can repeat the step. A back end may keep something warm between two calls of `advance`, but
+//! only as a copy of what the state says.
+
+use crate::fault::{Fault, Part, Refusal};
+use crate::program::{Limits, Program};
+use crate::stop::Stop;
+use opengpu_types::Metered;
+use opengpu_verify::trace::Emitted;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// One kind of program.
+pub trait Backend: Send {
+    /// Makes a program ready: compiles it, loads it, checks what can be checked before a run.
+    fn prepare(&mut self, program: &Program) -> Result<Box<dyn Prepared>, Refusal>;
+}
+
+/// A program that is ready to run, any number of times, one run after the other.
+pub trait Prepared: Send {
+    /// The first state, and how many steps follow.
+    fn init(&mut self, input: &[u8], work: &mut Work<'_>) -> Result<Begun, Fault>;
+
+    /// The state after these steps; `state` is the one before them.
+    fn advance(
+        &mut self,
+        input: &[u8],
+        state: Vec<u8>,
+        steps: Span,
+        work: &mut Work<'_>,
+    ) -> Result<Vec<u8>, Fault>;
+
+    /// Emits the end of the output.
+    fn finish(&mut self, input: &[u8], state: &[u8], work: &mut Work<'_>) -> Result<(), Fault>;
+
+    /// What must be done every few milliseconds so that a wish to stop is seen; usually nothing.
+    fn pulse(&self) -> Option<Pulse> {
+        None
+    }
+}
+
+/// Makes what executes look at its [`Stop`].
+pub type Pulse = Arc<dyn Fn() + Send + Sync>;
+
+/// How a run begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// State zero.
+    pub state: Vec<u8>,
+    /// The steps that follow.
+    pub steps: u64,
+}
+
+/// Steps that are taken together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Which ones; the first step of a run has number one.
+    pub steps: RangeInclusive<u64>,
+    /// The steps of the whole run.
+    pub of: u64,
+}
+
+/// What a back end is given while it works: limits, the wish to stop, where the output goes, and
+/// the meter.
+pub struct Work<'a> {
+    /// What the program may use.
+    pub limits: &'a Limits,
+    /// Whether it shall go on.
+    pub stop: Arc<Stop>,
+    metered: Metered,
+    emitted: Emitted,
+    room: u64,
+    sink: &'a mut dyn FnMut(&[u8]),
+}
+
+impl std::fmt::Debug for Work<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Work").field("metered", &self.metered).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Work<'a> {
+    /// Work whose output goes on after `emitted`, of which `room` bytes are left.
+    pub fn new(
+        limits: &'a Limits,
+        stop: Arc<Stop>,
+        emitted: Emitted,
+        room: u64,
+        sink: &'a mut dyn FnMut(&[u8]),
+    ) -> Self {
+        Self { limits, stop, metered: Metered::default(), emitted, room, sink }
+    }
+
+    /// Adds to the output.
+    pub fn emit(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let too_large = Fault::TooLarge { what: Part::Output, limit: self.limits.output };
+        self.room = self.room.checked_sub(length).ok_or(too_large)?;
+        self.metered.bytes_out = self.metered.bytes_out.saturating_add(length);
+        self.emitted = self.emitted.then(bytes);
+        (self.sink)(bytes);
+        Ok(())
+    }
+
+    /// Counts fuel.
+    pub fn burn(&mut self, fuel: u64) -> Result<(), Fault> {
+        self.metered.fuel = self.metered.fuel.saturating_add(fuel);
+        if self.metered.fuel > self.limits.fuel {
+            return Err(Fault::Fuel { limit: self.limits.fuel });
+        }
+        Ok(())
+    }
+
+    /// Fuel that is left for this segment.
+    pub const fn fuel_left(&self) -> u64 {
+        self.limits.fuel.saturating_sub(self.metered.fuel)
+    }
+
+    /// Counts tokens that a model read and wrote.
+    pub const fn count_tokens(&mut self, read: u64, written: u64) {
+        self.metered.tokens_in = self.metered.tokens_in.saturating_add(read);
+        self.metered.tokens_out = self.metered.tokens_out.saturating_add(written);
+    }
+
+    /// An error if a state is over its limit.
+    pub fn check_state(&self, state: &[u8]) -> Result<(), Fault> {
+        let limit = self.limits.state;
+        if u64::try_from(state.len()).is_ok_and(|length| length <= limit) {
+            return Ok(());
+        }
+        Err(Fault::TooLarge { what: Part::State, limit })
+    }
+
+    /// What was metered, the output so far, and the room that is left for it.
+    pub const fn end(&self) -> (Metered, Emitted, u64) {
+        (self.metered, self.emitted, self.room)
+    }
+}

@@ -1,0 +1,355 @@
+//! The executor: a process that runs what its supervisor sends, one run after the other.
+//!
+//! ```text
+//!   stdin ──► [reader] ──bounded──► [this thread: prepares, runs] ──► stdout
+//!                 └── wishes to stop ──► Stop ◄── clock ── [ticker]
+//! ```
+//!
+//! It stays resident: a small request costs a frame each way and no process. It ends when its
+//! standard input ends, so it never outlives its supervisor.
+
+mod ticker;
+
+use crate::artifact;
+use crate::backend::Prepared;
+use crate::fault::{Fault, Refusal};
+use crate::program::{Limits, Program};
+use crate::protocol::{self, Data, Event, News, Request};
+use crate::registry::Registry;
+use crate::run::{self, Observer, Repeat, Repeated};
+use crate::stop::Stop;
+use crate::usage::{Usage, Watch};
+use opengpu_crypto::Digest;
+use opengpu_types::{ProgramId, Segment, SegmentIndex};
+use opengpu_verify::trace::Emitted;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use ticker::Ticker;
+
+/// Requests that may wait.
+const QUEUE: usize = 1024;
+/// Bytes that are written at once.
+const BUFFER: usize = 64 << 10;
+
+/// Serves the supervisor at the other end of the standard streams until it is gone.
+pub fn serve() -> io::Result<()> {
+    let output = own_output()?;
+    serve_on(io::stdin(), output, Registry::default())
+}
+
+/// Takes standard output for the protocol alone: whatever else prints goes to standard error.
+#[cfg(unix)]
+fn own_output() -> io::Result<std::fs::File> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    let output = rustix::io::dup(rustix::stdio::stdout())?;
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+    Ok(output.into())
+}
+
+#[cfg(not(unix))]
+fn own_output() -> io::Result<io::Stdout> {
+    Ok(io::stdout())
+}
+
+/// Serves a supervisor on any two streams.
+fn serve_on(
+    input: impl Read + Send + 'static,
+    output: impl Write,
+    registry: Registry,
+) -> io::Result<()> {
+    let (sender, receiver) = sync_channel(QUEUE);
+    let wishes = Arc::new(Wishes::default());
+    let reader = Arc::clone(&wishes);
+    std::thread::Builder::new()
+        .name("reader".to_owned())
+        .spawn(move || read_requests(input, &sender, &reader))?;
+    let mut executor = Executor {
+        output: BufWriter::with_capacity(BUFFER, output),
+        scratch: Vec::new(),
+        registry,
+        slots: BTreeMap::new(),
+        wishes,
+        ticker: Ticker::start()?,
+    };
+    executor.serve(&receiver)
+}
+
+/// Wishes that runs end, which must not wait behind other requests.
+#[derive(Default)]
+struct Wishes(Mutex<Pending>);
+
+#[derive(Default)]
+struct Pending {
+    current: Option<(u64, Arc<Stop>)>,
+    /// Runs that have not begun.
+    later: BTreeSet<u64>,
+}
+
+impl Wishes {
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cancel(&self, ticket: u64) {
+        let mut pending = self.lock();
+        match &pending.current {
+            Some((current, stop)) if *current == ticket => stop.cancel(),
+            Some((current, _)) if *current > ticket => {}
+            _ => {
+                pending.later.insert(ticket);
+            }
+        }
+    }
+
+    fn begin(&self, ticket: u64, stop: &Arc<Stop>) {
+        let mut pending = self.lock();
+        if pending.later.remove(&ticket) {
+            stop.cancel();
+        }
+        // Tickets only grow, so wishes about earlier ones came too late.
+        pending.later = pending.later.split_off(&ticket);
+        pending.current = Some((ticket, Arc::clone(stop)));
+    }
+}
+
+fn read_requests(input: impl Read, sender: &SyncSender<Request>, wishes: &Wishes) {
+    let mut input = BufReader::with_capacity(BUFFER, input);
+    let mut scratch = Vec::new();
+    while let Ok(Some(request)) = protocol::read(&mut input, &mut scratch) {
+        if let Request::Cancel { ticket } = request {
+            wishes.cancel(ticket);
+        } else if sender.send(request).is_err() {
+            return;
+        }
+    }
+    // Nobody reads the outcome any more: what runs shall end now, and the queue with it.
+    if let Some((_, stop)) = &wishes.lock().current {
+        stop.cancel();
+    }
+}
+
+/// A program that is ready, and what it may use.
+struct Slot {
+    prepared: Box<dyn Prepared>,
+    limits: Limits,
+}
+
+struct Executor<W: Write> {
+    output: BufWriter<W>,
+    scratch: Vec<u8>,
+    registry: Registry,
+    slots: BTreeMap<u32, Slot>,
+    wishes: Arc<Wishes>,
+    ticker: Ticker,
+}
+
+impl<W: Write> Executor<W> {
+    fn serve(&mut self, requests: &Receiver<Request>) -> io::Result<()> {
+        loop {
+            let request = match requests.try_recv() {
+                Ok(request) => request,
+                // Frames are gathered as long as there is more to do.
+                Err(TryRecvError::Empty) => {
+                    self.output.flush()?;
+                    let Ok(request) = requests.recv() else { return Ok(()) };
+                    request
+                }
+                Err(TryRecvError::Disconnected) => return self.output.flush(),
+            };
+            self.answer(request)?;
+        }
+    }
+
+    fn answer(&mut self, request: Request) -> io::Result<()> {
+        match request {
+            Request::Prepare { slot, folder, id } => {
+                let event = match self.prepare(&folder, ProgramId(Digest(id))) {
+                    Ok(ready) => {
+                        self.slots.insert(slot, ready);
+                        Event::Prepared { slot }
+                    }
+                    Err(refusal) => Event::Refused { slot, refusal },
+                };
+                protocol::write(&mut self.output, &event, &mut self.scratch)
+            }
+            Request::Run { ticket, slot, input, segments, milliseconds, keep } => {
+                let order = Order { ticket, slot, input, milliseconds };
+                self.run(order, |slot, input, stop, teller, usage| {
+                    let Slot { prepared, limits } = slot;
+                    let mut seen = Seen { keep, teller, usage };
+                    let ended =
+                        run::execute(&mut **prepared, input, segments, limits, stop, &mut seen)?;
+                    usage.add(&ended.metered);
+                    Ok(Ended::Finished { steps: ended.steps, output: ended.output.0.0 })
+                })
+            }
+            Request::Repeat {
+                ticket,
+                slot,
+                input,
+                state,
+                index,
+                segments,
+                steps,
+                emitted,
+                milliseconds,
+            } => {
+                let order = Order { ticket, slot, input, milliseconds };
+                self.run(order, |slot, input, stop, _, usage| {
+                    let state = load(state, slot.limits.state)?;
+                    let which = Repeat {
+                        index: SegmentIndex(index),
+                        segments,
+                        steps,
+                        emitted: Emitted(Digest(emitted)),
+                    };
+                    let prepared = &mut *slot.prepared;
+                    let found = run::repeat(prepared, input, state, &which, &slot.limits, stop)?;
+                    usage.add(&found.segment.metered);
+                    Ok(Ended::Repeated(found))
+                })
+            }
+            // The reader keeps these to itself.
+            Request::Cancel { .. } => Ok(()),
+        }
+    }
+
+    fn prepare(&mut self, folder: &std::path::Path, id: ProgramId) -> Result<Slot, Refusal> {
+        let program = Program::open(folder)?;
+        if program.id != id {
+            return Err(Refusal::program(format_args!(
+                "it is {} and not {id}: a file has changed",
+                program.id
+            )));
+        }
+        let prepared = self.registry.prepare(&program)?;
+        Ok(Slot { prepared, limits: program.manifest.limits })
+    }
+
+    /// Runs something under its limits, measures it, and says how it ended.
+    fn run(
+        &mut self,
+        order: Order,
+        body: impl FnOnce(
+            &mut Slot,
+            &[u8],
+            &Arc<Stop>,
+            &mut Teller<'_, W>,
+            &mut Usage,
+        ) -> Result<Ended, Fault>,
+    ) -> io::Result<()> {
+        let watch = Watch::start();
+        let stop = Arc::new(Stop::within(Duration::from_millis(order.milliseconds)));
+        self.wishes.begin(order.ticket, &stop);
+        let mut usage = Usage::default();
+        let mut teller = Teller {
+            ticket: order.ticket,
+            output: &mut self.output,
+            scratch: &mut self.scratch,
+            broken: None,
+        };
+        let ended = match self.slots.get_mut(&order.slot) {
+            None => Err(Fault::program("it was never prepared")),
+            Some(slot) => {
+                let _beat = self.ticker.watch(Arc::clone(&stop), slot.prepared.pulse());
+                load(order.input, slot.limits.input).and_then(|input| {
+                    usage.bytes_in = u64::try_from(input.len()).unwrap_or(u64::MAX);
+                    body(slot, &input, &stop, &mut teller, &mut usage)
+                })
+            }
+        };
+        watch.read(&mut usage);
+        let news = match ended {
+            Ok(Ended::Finished { steps, output }) => News::Finished { steps, output, usage },
+            Ok(Ended::Repeated(Repeated { segment, state, emitted })) => {
+                News::Repeated { segment, state, emitted, usage }
+            }
+            Err(fault) => News::Failed { fault, usage },
+        };
+        teller.tell(news);
+        teller.broken.map_or(Ok(()), Err)
+    }
+}
+
+/// How something that ran came out.
+enum Ended {
+    Finished { steps: u64, output: [u8; 32] },
+    Repeated(Repeated),
+}
+
+/// What every run has.
+struct Order {
+    ticket: u64,
+    slot: u32,
+    input: Data,
+    milliseconds: u64,
+}
+
+fn load(data: Data, limit: u64) -> Result<Vec<u8>, Fault> {
+    match data {
+        Data::Inline(bytes) => Ok(bytes),
+        Data::File(path) => artifact::read(&path, limit)
+            .map_err(|error| Fault::Input { reason: format!("{}: {error}", path.display()) }),
+    }
+}
+
+/// Tells the supervisor about one run.
+struct Teller<'a, W: Write> {
+    ticket: u64,
+    output: &'a mut BufWriter<W>,
+    scratch: &'a mut Vec<u8>,
+    broken: Option<io::Error>,
+}
+
+impl<W: Write> Teller<'_, W> {
+    fn tell(&mut self, news: News) {
+        if self.broken.is_none() {
+            let event = Event::Run { ticket: self.ticket, news };
+            self.broken = protocol::write(self.output, &event, self.scratch).err();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.broken.is_none() {
+            self.broken = self.output.flush().err();
+        }
+    }
+}
+
+/// Tells what happens in a run, and keeps its states where somebody wants them.
+struct Seen<'a, 'b, W: Write> {
+    keep: Option<PathBuf>,
+    teller: &'a mut Teller<'b, W>,
+    usage: &'a mut Usage,
+}
+
+impl<W: Write> Observer for Seen<'_, '_, W> {
+    fn begun(&mut self, segments: u32) {
+        self.teller.tell(News::Begun { segments });
+    }
+
+    fn emitted(&mut self, bytes: &[u8]) {
+        self.teller.tell(News::Emitted(bytes.to_vec()));
+    }
+
+    fn segment(&mut self, segment: &Segment, state: &[u8]) -> Result<(), Fault> {
+        self.usage.add(&segment.metered);
+        if let Some(folder) = &self.keep {
+            let path = folder.join(segment.index.to_string());
+            artifact::write(&path, state).map_err(|error| Fault::Device {
+                reason: format!("the state cannot be kept: {error}"),
+            })?;
+        }
+        self.teller.tell(News::Segment(*segment));
+        // Whoever watches a long run sees each segment when it is over; small ones go together.
+        if self.keep.is_some() {
+            self.teller.flush();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! Programs: a folder with a manifest, addressed by its content.
+//!
+//! `program.toml` says of what kind a program is, which files it consists of, how two executions are
+//! compared, and what it may use. Its id covers the manifest's bytes and the address of every file that the
+//! manifest names, so another comma is another program. The default input is no part of it.
+
+mod manifest;
+mod size;
+
+pub use manifest::{Class, Kind, Limits, Manifest};
+pub use size::{ByteSize, NoSize};
+
+use crate::artifact;
+use crate::fault::Refusal;
+use opengpu_crypto::hash;
+use opengpu_types::{ArtifactId, ProgramId};
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+/// Name of the manifest in a program's folder.
+pub const MANIFEST: &str = "program.toml";
+/// Bytes of the largest manifest.
+const MANIFEST_LIMIT: u64 = 64 * 1024;
+/// Domain of a program's id.
+const PROGRAM: &str = "opengpu/program";
+
+/// A program as it lies on this machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// Its address.
+    pub id: ProgramId,
+    /// What it says of itself.
+    pub manifest: Manifest,
+    folder: PathBuf,
+    files: BTreeMap<String, ArtifactId>,
+}
+
+impl Program {
+    /// Reads the program in a folder; a path to the manifest itself is good, too.
+    pub fn open(path: &Path) -> Result<Self, Refusal> {
+        let folder = if path.file_name().is_some_and(|name| name == MANIFEST) {
+            path.parent().unwrap_or(Path::new("."))
+        } else {
+            path
+        };
+        let text = artifact::read(&folder.join(MANIFEST), MANIFEST_LIMIT)
+            .map_err(|reason| file_refusal(MANIFEST, reason))?;
+        let manifest = Manifest::parse(&text)?;
+        let mut files = BTreeMap::new();
+        for name in manifest.files() {
+            let path = inside(folder, name)?;
+            let id = artifact::address(&path).map_err(|reason| file_refusal(name, reason))?;
+            files.insert(name.to_owned(), id);
+        }
+        let id = program_id(&text, &files);
+        Ok(Self { id, manifest, folder: folder.to_owned(), files })
+    }
+
+    /// Where its folder is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Its files and their addresses, without the manifest.
+    pub const fn files(&self) -> &BTreeMap<String, ArtifactId> {
+        &self.files
+    }
+
+    /// Where one of its files is.
+    pub fn path(&self, name: &str) -> Result<PathBuf, Refusal> {
+        inside(&self.folder, name)
+    }
+
+    /// The bytes of one of its files, checked against their address.
+    pub fn read(&self, name: &str, limit: u64) -> Result<Vec<u8>, Refusal> {
+        let path = self.path(name)?;
+        let bytes = artifact::read(&path, limit).map_err(|reason| file_refusal(name, reason))?;
+        if self.files.get(name) != Some(&ArtifactId::of(&bytes)) {
+            return Err(file_refusal(name, "it has changed since it was opened"));
+        }
+        Ok(bytes)
+    }
+
+    /// The file that its manifest calls its code.
+    pub fn code(&self, limit: u64) -> Result<Vec<u8>, Refusal> {
+        let Some(code) = &self.manifest.code else {
+            return Err(Refusal::program("the manifest names no `code`"));
+        };
+        self.read(code, limit)
+    }
+}
+
+fn program_id(manifest: &[u8], files: &BTreeMap<String, ArtifactId>) -> ProgramId {
+    let mut parts: Vec<&[u8]> = vec![manifest];
+    for (name, id) in files {
+        parts.push(name.as_bytes());
+        parts.push(id.0.as_ref());
+    }
+    ProgramId(hash(PROGRAM, &parts))
+}
+
+fn file_refusal(name: &str, reason: impl std::fmt::Display) -> Refusal {
+    Refusal::File { file: name.to_owned(), reason: reason.to_string() }
+}
+
+/// A name in a manifest never leaves its folder.
+fn inside(folder: &Path, name: &str) -> Result<PathBuf, Refusal> {
+    let plain = |part| matches!(part, Component::Normal(_));
+    if name.is_empty() || !Path::new(name).components().all(plain) {
+        return Err(file_refusal(name, "a file of a program lies in its folder"));
+    }
+    Ok(folder.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const TEXT: &str = "name = 'a'\nkind = 'wasm'\ncode = 'a.wasm'\nclass = 'exact'\n";
+
+    fn folder(manifest: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(MANIFEST), manifest).unwrap();
+        fs::write(folder.path().join("a.wasm"), b"code").unwrap();
+        folder
+    }
+
+    #[test]
+    fn an_id_covers_the_manifest_and_every_file_it_names() {
+        let base = folder(TEXT);
+        let program = Program::open(base.path()).unwrap();
+        assert_eq!(Program::open(&base.path().join(MANIFEST)).unwrap(), program);
+        assert_ne!(Program::open(folder(&format!("{TEXT}\n")).path()).unwrap().id, program.id);
+        fs::write(base.path().join("input"), b"no part of it").unwrap();
+        assert_eq!(Program::open(base.path()).unwrap().id, program.id);
+        fs::write(base.path().join("a.wasm"), b"Code").unwrap();
+        assert_ne!(Program::open(base.path()).unwrap().id, program.id);
+    }
+
+    #[test]
+    fn a_file_that_changed_after_it_was_opened_is_not_read() {
+        let base = folder(TEXT);
+        let program = Program::open(base.path()).unwrap();
+        assert_eq!(program.code(100).unwrap(), b"code");
+        assert!(matches!(program.code(3), Err(Refusal::File { .. })), "over the limit");
+        fs::write(base.path().join("a.wasm"), b"Code").unwrap();
+        assert!(matches!(program.code(100), Err(Refusal::File { .. })));
+    }
+
+    #[test]
+    fn a_manifest_names_nothing_outside_of_its_folder() {
+        for name in ["../a.wasm", "/etc/passwd", "", "x/../../a", "."] {
+            let base = folder(&TEXT.replace("a.wasm", name));
+            assert!(matches!(Program::open(base.path()), Err(Refusal::File { .. })), "{name}");
+        }
+    }
+}

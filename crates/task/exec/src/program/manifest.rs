@@ -1,0 +1,275 @@
+//! What a program says of itself.
+
+use super::size::ByteSize;
+use crate::fault::Refusal;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Segments where a manifest is silent.
+const SEGMENTS: u32 = 256;
+/// Most segments of a run: a trace stays small.
+const MOST_SEGMENTS: u32 = 65_536;
+
+/// A manifest, read and checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    /// What people call it.
+    pub name: String,
+    /// What it does, in a line.
+    pub about: String,
+    /// What runs it.
+    pub kind: Kind,
+    /// The file that is executed.
+    pub code: Option<String>,
+    /// How two executions are compared.
+    pub class: Class,
+    /// Input for those who give none.
+    pub input: Option<String>,
+    /// Segments that are wanted; a run with fewer steps has fewer.
+    pub segments: u32,
+    /// What it may use.
+    pub limits: Limits,
+    /// Settings of its kind.
+    pub settings: toml::Table,
+    more: Vec<String>,
+}
+
+/// What runs a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A WebAssembly module.
+    Wasm,
+    /// A kernel for a device.
+    Gpu,
+    /// A language model.
+    Llm,
+    /// A script or an image in a sandbox.
+    Native,
+    /// The built-in trainer.
+    Train,
+}
+
+/// How two executions of a program are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// Bit for bit.
+    Exact,
+    /// Numbers within a relative error.
+    Tolerance,
+    /// Text by the likelihood that the model gives it.
+    Likelihood,
+    /// Pictures by what an eye sees.
+    Perceptual,
+    /// Not at all.
+    None,
+}
+
+/// What a run may use. Each is a limit of one run on one machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Wall time.
+    pub time: Duration,
+    /// Fuel of one segment.
+    pub fuel: u64,
+    /// Bytes of a state.
+    pub state: u64,
+    /// Bytes of an input.
+    pub input: u64,
+    /// Bytes of the output.
+    pub output: u64,
+}
+
+/// The text of a manifest.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Form {
+    name: String,
+    #[serde(default)]
+    about: String,
+    kind: Kind,
+    code: Option<String>,
+    class: Class,
+    input: Option<String>,
+    #[serde(default = "segments")]
+    segments: u32,
+    #[serde(default)]
+    files: Vec<String>,
+    #[serde(default)]
+    limits: LimitsForm,
+    gpu: Option<toml::Table>,
+    llm: Option<toml::Table>,
+    native: Option<toml::Table>,
+    train: Option<toml::Table>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct LimitsForm {
+    memory: ByteSize,
+    seconds: u64,
+    fuel: u64,
+    state: ByteSize,
+    input: ByteSize,
+    output: ByteSize,
+}
+
+const fn segments() -> u32 {
+    SEGMENTS
+}
+
+impl Default for LimitsForm {
+    fn default() -> Self {
+        Self {
+            memory: ByteSize::mebibytes(512),
+            seconds: 600,
+            fuel: 100_000_000_000,
+            state: ByteSize::mebibytes(64),
+            input: ByteSize::mebibytes(256),
+            output: ByteSize::mebibytes(256),
+        }
+    }
+}
+
+impl Manifest {
+    /// Reads a manifest's text.
+    pub fn parse(text: &[u8]) -> Result<Self, Refusal> {
+        let text = std::str::from_utf8(text).map_err(|_| Refusal::program("not UTF-8"))?;
+        let form: Form = toml::from_str(text).map_err(|error| {
+            Refusal::program(format_args!("program.toml: {}", error.to_string().trim_end()))
+        })?;
+        form.check()
+    }
+
+    /// Its files, each once.
+    pub(super) fn files(&self) -> BTreeSet<&str> {
+        self.code.iter().chain(&self.more).map(String::as_str).collect()
+    }
+}
+
+impl Form {
+    fn check(self) -> Result<Manifest, Refusal> {
+        let names = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(names) {
+            return Err(Refusal::program(
+                "`name` has 1 to 64 characters out of letters, digits, `-`, `_` and `.`",
+            ));
+        }
+        if self.segments == 0 || self.segments > MOST_SEGMENTS {
+            return Err(Refusal::program(format_args!("`segments` is 1 to {MOST_SEGMENTS}")));
+        }
+        let tables = [
+            (Kind::Gpu, self.gpu),
+            (Kind::Llm, self.llm),
+            (Kind::Native, self.native),
+            (Kind::Train, self.train),
+        ];
+        let mut settings = toml::Table::new();
+        for (kind, table) in tables {
+            match table {
+                Some(table) if kind == self.kind => settings = table,
+                Some(_) => {
+                    return Err(Refusal::program(format_args!(
+                        "settings for `{kind}` in a program of kind `{}`",
+                        self.kind
+                    )));
+                }
+                None => {}
+            }
+        }
+        Ok(Manifest {
+            name: self.name,
+            about: self.about,
+            kind: self.kind,
+            code: self.code,
+            class: self.class,
+            input: self.input,
+            segments: self.segments,
+            limits: self.limits.into(),
+            settings,
+            more: self.files,
+        })
+    }
+}
+
+impl From<LimitsForm> for Limits {
+    fn from(form: LimitsForm) -> Self {
+        Self {
+            memory: form.memory.bytes(),
+            time: Duration::from_secs(form.seconds),
+            fuel: form.fuel,
+            state: form.state.bytes(),
+            input: form.input.bytes(),
+            output: form.output.bytes(),
+        }
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Wasm => "wasm",
+            Self::Gpu => "gpu",
+            Self::Llm => "llm",
+            Self::Native => "native",
+            Self::Train => "train",
+        })
+    }
+}
+
+impl std::fmt::Display for Class {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Exact => "exact",
+            Self::Tolerance => "tolerance",
+            Self::Likelihood => "likelihood",
+            Self::Perceptual => "perceptual",
+            Self::None => "none",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "name = 'a'\nkind = 'gpu'\ncode = 'a.wgsl'\nclass = 'exact'\n";
+
+    #[test]
+    fn what_is_not_said_has_a_limit_anyway() {
+        let manifest = Manifest::parse(TEXT.as_bytes()).unwrap();
+        assert_eq!(manifest.segments, 256);
+        assert_eq!(manifest.limits.memory, 512 << 20);
+        assert_eq!(manifest.files().into_iter().collect::<Vec<_>>(), ["a.wgsl"]);
+        let said =
+            format!("{TEXT}files = ['b', 'a.wgsl']\n[limits]\nmemory = '1 GiB'\n[gpu]\nx = 1");
+        let manifest = Manifest::parse(said.as_bytes()).unwrap();
+        assert_eq!(manifest.limits.memory, 1 << 30);
+        assert_eq!(manifest.files().len(), 2);
+        assert!(manifest.settings.contains_key("x"));
+    }
+
+    #[test]
+    fn what_is_misspelt_or_senseless_is_refused_by_name() {
+        for (more, word) in [
+            ("colour = 1", "colour"),
+            ("segments = 0", "segments"),
+            ("segments = 65537", "segments"),
+            ("[limits]\nmemory = '12 parsecs'", "parsecs"),
+            ("[limits]\nfule = 3", "fule"),
+            ("[train]\nx = 1", "train"),
+        ] {
+            let refusal = Manifest::parse(format!("{TEXT}{more}").as_bytes()).unwrap_err();
+            assert!(refusal.to_string().contains(word), "{refusal}");
+        }
+        for name in ["", "a b", "../a", &"a".repeat(65)] {
+            let text = TEXT.replace("'a'", &format!("'{name}'"));
+            assert!(Manifest::parse(text.as_bytes()).is_err(), "{name}");
+        }
+        assert!(Manifest::parse(b"\xff").is_err());
+    }
+}

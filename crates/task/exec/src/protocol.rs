@@ -1,0 +1,265 @@
+//! What a supervisor and its executor say to each other, over the executor's standard streams.
+//!
+//! A frame is the length of its message as four bytes, little end first, and the message. Both sides
+//! are the same build, so a message has no version; both mistrust each other's lengths, because an
+//! executor may have been taken over by what it runs.
+
+use crate::fault::{Fault, Refusal};
+use crate::usage::Usage;
+use commonware_codec::{DecodeExt as _, Encode as _};
+use opengpu_types::Segment;
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned, de::Error as _,
+};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+/// Bytes of the largest message.
+pub(crate) const FRAME: usize = 300 << 20;
+
+/// From the supervisor.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// Make a program ready, under a number.
+    Prepare {
+        /// Its number from now on.
+        slot: u32,
+        /// Where it lies.
+        folder: PathBuf,
+        /// The address that it must have.
+        id: [u8; 32],
+    },
+    /// Run a program.
+    Run {
+        /// Number of the run.
+        ticket: u64,
+        /// Which program.
+        slot: u32,
+        /// On what.
+        input: Data,
+        /// Segments that are wanted.
+        segments: u32,
+        /// How long it may take.
+        milliseconds: u64,
+        /// Where the states go; nowhere if nobody wants them.
+        keep: Option<PathBuf>,
+    },
+    /// Run one segment again.
+    Repeat {
+        /// Number of the run.
+        ticket: u64,
+        /// Which program.
+        slot: u32,
+        /// On what.
+        input: Data,
+        /// The state before it.
+        state: Data,
+        /// Which segment.
+        index: u32,
+        /// Segments of the run.
+        segments: u32,
+        /// Steps of the run.
+        steps: u64,
+        /// The output before it.
+        emitted: [u8; 32],
+        /// How long it may take.
+        milliseconds: u64,
+    },
+    /// End a run.
+    Cancel {
+        /// Which one.
+        ticket: u64,
+    },
+}
+
+/// Bytes, or where they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Data {
+    /// Small ones.
+    Inline(Vec<u8>),
+    /// A file.
+    File(PathBuf),
+}
+
+/// From the executor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Event {
+    /// A program is ready.
+    Prepared {
+        /// Which one.
+        slot: u32,
+    },
+    /// A program was refused.
+    Refused {
+        /// Which one.
+        slot: u32,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Something about a run.
+    Run {
+        /// Which one.
+        ticket: u64,
+        /// What.
+        news: News,
+    },
+}
+
+/// What happens in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum News {
+    /// It has begun and has this many segments.
+    Begun {
+        /// The segments.
+        segments: u32,
+    },
+    /// The next bytes of the output, as one link of its chain.
+    Emitted(Vec<u8>),
+    /// A segment is over.
+    Segment(#[serde(with = "coded")] Segment),
+    /// It ended with an output.
+    Finished {
+        /// Steps that it took.
+        steps: u64,
+        /// The chain of the output.
+        output: [u8; 32],
+        /// What it used.
+        usage: Usage,
+    },
+    /// The repeated segment, the state after it, and what it emitted.
+    Repeated {
+        /// As found here.
+        #[serde(with = "coded")]
+        segment: Segment,
+        /// After it.
+        state: Vec<u8>,
+        /// What it added to the output.
+        emitted: Vec<u8>,
+        /// What it used.
+        usage: Usage,
+    },
+    /// It ended without an output.
+    Failed {
+        /// Why.
+        fault: Fault,
+        /// What it used until then.
+        usage: Usage,
+    },
+}
+
+impl News {
+    /// Whether nothing comes after it.
+    pub(crate) const fn is_last(&self) -> bool {
+        matches!(self, Self::Finished { .. } | Self::Repeated { .. } | Self::Failed { .. })
+    }
+}
+
+/// Wire types cross the pipe in their canonical encoding.
+mod coded {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(segment: &Segment, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(&segment.encode())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Segment, D::Error> {
+        let bytes = Vec::<u8>::deserialize(from)?;
+        Segment::decode(bytes).map_err(D::Error::custom)
+    }
+}
+
+/// Writes one frame; `scratch` is kept between frames.
+pub(crate) fn write(
+    to: &mut impl Write,
+    message: &impl Serialize,
+    scratch: &mut Vec<u8>,
+) -> io::Result<()> {
+    scratch.clear();
+    postcard::to_io(message, &mut *scratch).map_err(io::Error::other)?;
+    if scratch.len() > FRAME {
+        return Err(io::Error::other("a message is over the limit"));
+    }
+    let length = u32::try_from(scratch.len()).map_err(io::Error::other)?;
+    to.write_all(&length.to_le_bytes())?;
+    to.write_all(scratch)
+}
+
+/// Reads one frame; none at the end of the stream.
+pub(crate) fn read<T: DeserializeOwned>(
+    from: &mut impl Read,
+    scratch: &mut Vec<u8>,
+) -> io::Result<Option<T>> {
+    let mut length = [0; 4];
+    match from.read_exact(&mut length) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        other => other?,
+    }
+    let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
+    if length > FRAME {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a message is over the limit"));
+    }
+    // Memory is taken as bytes arrive: a length alone costs nothing.
+    scratch.clear();
+    let limit = u64::try_from(length).unwrap_or(u64::MAX);
+    if from.take(limit).read_to_end(scratch)? < length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let broken = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    let (message, rest) = postcard::take_from_bytes(scratch).map_err(broken)?;
+    if !rest.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "bytes after a message"));
+    }
+    Ok(Some(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opengpu_crypto::Digest;
+    use opengpu_types::{ArtifactId, Metered, SegmentIndex};
+    use proptest::prelude::*;
+
+    #[test]
+    fn messages_come_back_as_they_were_sent() {
+        let segment = Segment {
+            index: SegmentIndex(3),
+            state: ArtifactId::of(b"s"),
+            emitted: Digest([4; 32]),
+            metered: Metered { fuel: 5, ..Metered::default() },
+        };
+        let sent = [
+            Event::Run { ticket: 1, news: News::Segment(segment) },
+            Event::Run { ticket: 2, news: News::Emitted(vec![1, 2, 3]) },
+            Event::Refused { slot: 1, refusal: Refusal::program("no") },
+        ];
+        let (mut bytes, mut scratch) = (Vec::new(), Vec::new());
+        for event in &sent {
+            write(&mut bytes, event, &mut scratch).unwrap();
+        }
+        let mut stream = bytes.as_slice();
+        for event in sent {
+            assert_eq!(read(&mut stream, &mut scratch).unwrap(), Some(event));
+        }
+        assert_eq!(read::<Event>(&mut stream, &mut scratch).unwrap(), None);
+    }
+
+    #[test]
+    fn a_length_that_lies_is_an_error_and_costs_nothing() {
+        let mut scratch = Vec::new();
+        let huge = [u32::MAX.to_le_bytes().as_slice(), b"x"].concat();
+        assert!(read::<Event>(&mut huge.as_slice(), &mut scratch).is_err());
+        let more = [1_000_000u32.to_le_bytes().as_slice(), b"x"].concat();
+        assert!(read::<Event>(&mut more.as_slice(), &mut scratch).is_err());
+        assert!(scratch.capacity() < 1_000_000);
+    }
+
+    proptest! {
+        #[test]
+        fn noise_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut framed = u32::try_from(bytes.len()).unwrap().to_le_bytes().to_vec();
+            framed.extend(&bytes);
+            let _ = read::<Event>(&mut framed.as_slice(), &mut Vec::new());
+            let _ = read::<Request>(&mut framed.as_slice(), &mut Vec::new());
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The supervisor of one lease: keeps one executor process and gives it work.
+//!
+//! ```text
+//!   run() ──► tickets ──► [executor process] ──► [reader] ──► news of each ticket
+//!                              ▲    └── last words ──► kept for the report of a crash
+//!                              └── [watch]: deadline, memory ── kill
+//! ```
+//!
+//! Invariants:
+//! - Every ticket ends, with an output or with a [`Fault`]: a process that dies, hangs, floods its
+//!   memory or breaks the protocol ends its tickets, and the next run starts another process.
+//! - A wish to stop is first told to the executor; one that does not follow within [`GRACE`] is killed.
+//! - Nothing stays behind: the process is killed and waited for when its supervisor is dropped.
+
+mod process;
+mod ticket;
+mod watch;
+
+pub use process::Launch;
+pub use ticket::{Outcome, Ticket};
+
+use crate::fault::{Fault, Refusal};
+use crate::program::Program;
+use crate::protocol::{Data, Request};
+use crate::run::Repeat;
+use opengpu_types::ProgramId;
+use process::Process;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long an executor may take to follow a wish before it is killed.
+pub const GRACE: Duration = Duration::from_secs(1);
+
+/// What is wanted of a run.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// What the program reads.
+    pub input: Data,
+    /// Segments that are wanted; as many as the program says if none.
+    pub segments: Option<u32>,
+    /// How long it may take; as long as the program says if none.
+    pub time: Option<Duration>,
+    /// Folder for the states, one file per segment; nobody wants them if none.
+    pub keep: Option<PathBuf>,
+}
+
+impl Order {
+    /// A run on this input, otherwise as the program says.
+    pub const fn new(input: Data) -> Self {
+        Self { input, segments: None, time: None, keep: None }
+    }
+}
+
+/// Why work could not even begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The program cannot be run here.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The executor cannot be started or reached.
+    #[error("the executor cannot be started: {0}")]
+    Unavailable(#[from] io::Error),
+    /// The executor died before the run began.
+    #[error(transparent)]
+    Died(#[from] Fault),
+}
+
+/// Gives work to one executor process, which it starts when it is needed.
+#[derive(Debug)]
+pub struct Supervisor {
+    launch: Launch,
+    current: Mutex<Option<Current>>,
+}
+
+/// The process of now, and what it has ready.
+#[derive(Debug)]
+struct Current {
+    process: Process,
+    slots: BTreeMap<ProgramId, u32>,
+}
+
+impl Supervisor {
+    /// A supervisor that starts its executor in this way.
+    pub const fn new(launch: Launch) -> Self {
+        Self { launch, current: Mutex::new(None) }
+    }
+
+    /// Makes a program ready, so that its first run does not wait for it.
+    pub fn prepare(&self, program: &Program) -> Result<(), StartError> {
+        self.ready(&mut self.lock(), program).map(|_| ())
+    }
+
+    /// Starts a run.
+    pub fn run(&self, program: &Program, order: Order) -> Result<Ticket, StartError> {
+        let mut tickets = self.run_all(program, vec![order])?;
+        tickets.pop().ok_or_else(|| io::Error::other("no ticket was given").into())
+    }
+
+    /// Starts several runs, one after the other, at the cost of one message.
+    pub fn run_all(
+        &self,
+        program: &Program,
+        orders: Vec<Order>,
+    ) -> Result<Vec<Ticket>, StartError> {
+        let mut current = self.lock();
+        let (process, slot) = self.ready(&mut current, program)?;
+        let manifest = &program.manifest;
+        let limits = &manifest.limits;
+        let orders = orders.into_iter().map(|order| {
+            let time = order.time.unwrap_or(limits.time).min(limits.time);
+            let segments = order.segments.unwrap_or(manifest.segments);
+            let request = move |ticket, milliseconds| Request::Run {
+                ticket,
+                slot,
+                input: order.input,
+                segments,
+                milliseconds,
+                keep: order.keep,
+            };
+            (time, request)
+        });
+        Ok(process.submit(orders)?)
+    }
+
+    /// Runs one segment again, from the state before it.
+    pub fn repeat(
+        &self,
+        program: &Program,
+        input: Data,
+        state: Data,
+        which: &Repeat,
+    ) -> Result<Ticket, StartError> {
+        let mut current = self.lock();
+        let (process, slot) = self.ready(&mut current, program)?;
+        let (index, segments, steps) = (which.index.0, which.segments, which.steps);
+        let emitted = which.emitted.0.0;
+        let request = move |ticket, milliseconds| Request::Repeat {
+            ticket,
+            slot,
+            input,
+            state,
+            index,
+            segments,
+            steps,
+            emitted,
+            milliseconds,
+        };
+        let mut tickets = process.submit([(program.manifest.limits.time, request)])?;
+        tickets.pop().ok_or_else(|| io::Error::other("no ticket was given").into())
+    }
+
+    /// The process number of the executor, while there is one.
+    pub fn process_id(&self) -> Option<u32> {
+        self.lock().as_ref().map(|current| current.process.id())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Current>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A living process that has the program ready.
+    fn ready<'a>(
+        &self,
+        current: &'a mut Option<Current>,
+        program: &Program,
+    ) -> Result<(&'a Process, u32), StartError> {
+        if current.as_ref().is_some_and(|current| current.process.is_dead()) {
+            *current = None;
+        }
+        let current = match current {
+            Some(current) => current,
+            None => {
+                let process = Process::start(&self.launch)?;
+                current.insert(Current { process, slots: BTreeMap::new() })
+            }
+        };
+        let slot = match current.slots.get(&program.id) {
+            Some(slot) => *slot,
+            None => {
+                let slot = u32::try_from(current.slots.len()).map_err(io::Error::other)?;
+                current.process.prepare(slot, program)?;
+                current.slots.insert(program.id, slot);
+                slot
+            }
+        };
+        Ok((&current.process, slot))
+    }
+}

@@ -1,0 +1,417 @@
+//! One executor process: its streams, its open tickets, its end.
+
+use super::ticket::Ticket;
+use super::{GRACE, StartError, watch};
+use crate::fault::Fault;
+use crate::program::Program;
+use crate::protocol::{self, Event, News, Request};
+use crate::stop::milliseconds;
+use crate::usage::Usage;
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
+use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// News of a ticket that may wait for its owner; then the executor waits, too.
+const NEWS: usize = 1024;
+/// Bytes that are read or written at once.
+const BUFFER: usize = 64 << 10;
+/// Bytes of last words that are kept.
+const LAST_WORDS: usize = 2048;
+/// Memory of an executor besides what its program may use.
+const OVERHEAD: u64 = 768 << 20;
+
+/// How an executor is started.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The binary; usually the one that runs.
+    pub program: PathBuf,
+    /// What makes it an executor.
+    pub arguments: Vec<OsString>,
+    /// Threads that it may use for one run; as many as there are if none.
+    pub threads: Option<u32>,
+}
+
+/// What the environment of an executor may hold: no secrets, no libraries slipped in.
+const ENVIRONMENT: [&str; 8] = [
+    "HOME",
+    "LANG",
+    "PATH",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+    "RUST_LOG",
+    "VK_ICD_FILENAMES",
+    "VK_DRIVER_FILES",
+];
+
+/// A running executor. It is killed and waited for when this is dropped.
+#[derive(Debug)]
+pub(super) struct Process {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    answers: Mutex<Receiver<Event>>,
+}
+
+/// What the threads around a process have in common.
+#[derive(Debug)]
+pub(super) struct Shared {
+    id: u32,
+    child: Mutex<Child>,
+    writer: Mutex<Writer>,
+    pub(super) open: Mutex<Open>,
+    pub(super) changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Writer {
+    stream: BufWriter<ChildStdin>,
+    scratch: Vec<u8>,
+}
+
+/// Tickets that have not ended. The executor takes them in order, so the first one runs.
+#[derive(Debug, Default)]
+pub(super) struct Open {
+    next: u64,
+    tickets: BTreeMap<u64, OpenTicket>,
+    /// Since when the first one is the first one.
+    since: Option<Instant>,
+    /// Most memory that any program may use here.
+    pub(super) memory: u64,
+    output: u64,
+    /// Why the process was killed, if it was, and for which ticket.
+    cause: Option<(u64, Fault)>,
+    pub(super) dead: bool,
+}
+
+#[derive(Debug)]
+struct OpenTicket {
+    news: SyncSender<News>,
+    time: Duration,
+    cancelled: Option<Instant>,
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) const fn id(&self) -> u32 {
+        self.id
+    }
+
+    pub(super) fn output_limit(&self) -> u64 {
+        self.lock().output
+    }
+
+    pub(super) fn fits(&self, output: usize) -> bool {
+        u64::try_from(output).is_ok_and(|output| output <= self.output_limit())
+    }
+
+    /// Tells the executor to end a run, and remembers when.
+    pub(super) fn cancel(&self, ticket: u64) {
+        let mut open = self.lock();
+        let Some(entry) = open.tickets.get_mut(&ticket) else { return };
+        if entry.cancelled.is_some() {
+            return;
+        }
+        entry.cancelled = Some(Instant::now());
+        drop(open);
+        self.changed.notify_all();
+        // A pipe that is full or broken belongs to a process that is killed after the grace.
+        if let Ok(mut writer) = self.writer.try_lock() {
+            let _ = writer.send([&Request::Cancel { ticket }]);
+        }
+    }
+
+    /// Kills the process for a reason, which its first ticket is told.
+    pub(super) fn kill(&self, fault: Fault) {
+        {
+            let mut open = self.lock();
+            if open.cause.is_none() {
+                let first = open.tickets.keys().next().copied().unwrap_or(0);
+                open.cause = Some((first, fault));
+            }
+        }
+        let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+    }
+
+    /// Ends every ticket after the process has died.
+    fn bury(&self, status: Option<ExitStatus>, words: &str) {
+        let mut open = self.lock();
+        open.dead = true;
+        let cause = open.cause.take();
+        for (number, ticket) in std::mem::take(&mut open.tickets) {
+            let fault = match &cause {
+                Some((of, fault)) if *of == number => fault.clone(),
+                Some(_) => Fault::Crashed { how: "it was stopped for the run before".to_owned() },
+                None => Fault::Crashed { how: how(status, words) },
+            };
+            let _ = ticket.news.try_send(News::Failed { fault, usage: Usage::default() });
+        }
+        drop(open);
+        self.changed.notify_all();
+    }
+
+    /// Passes news on to the owner of a ticket.
+    fn pass(&self, ticket: u64, news: News) -> Result<(), io::Error> {
+        let mut open = self.lock();
+        let first = open.tickets.keys().next().copied();
+        if first != Some(ticket) {
+            return Err(io::Error::other("news of a run that is not the first"));
+        }
+        let last = news.is_last();
+        let sender = if last {
+            let entry = open.tickets.remove(&ticket);
+            open.since = (!open.tickets.is_empty()).then(Instant::now);
+            entry.map(|entry| entry.news)
+        } else {
+            open.tickets.get(&ticket).map(|entry| entry.news.clone())
+        };
+        drop(open);
+        // An owner that has gone does not care.
+        if let Some(sender) = sender {
+            let _ = sender.send(news);
+        }
+        Ok(())
+    }
+}
+
+impl Open {
+    /// Why the process must be killed by now, if it must.
+    pub(super) fn overdue(&self, now: Instant) -> Option<Fault> {
+        let (_, first) = self.tickets.first_key_value()?;
+        let late = |since: Instant, time: Duration| {
+            now.saturating_duration_since(since) > time.saturating_add(GRACE)
+        };
+        if first.cancelled.is_some_and(|since| late(since, Duration::ZERO)) {
+            return Some(Fault::Cancelled);
+        }
+        self.since
+            .filter(|since| late(*since, first.time))
+            .map(|_| Fault::Deadline { milliseconds: milliseconds(first.time) })
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.tickets.is_empty()
+    }
+}
+
+impl Writer {
+    fn send<'a>(&mut self, requests: impl IntoIterator<Item = &'a Request>) -> io::Result<()> {
+        for request in requests {
+            protocol::write(&mut self.stream, request, &mut self.scratch)?;
+        }
+        self.stream.flush()
+    }
+}
+
+impl Process {
+    /// Starts an executor and the threads that watch it.
+    pub(super) fn start(launch: &Launch) -> io::Result<Self> {
+        let mut command = Command::new(&launch.program);
+        command
+            .args(&launch.arguments)
+            .env_clear()
+            .envs(ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if let Some(threads) = launch.threads {
+            for name in ["RAYON_NUM_THREADS", "LP_NUM_THREADS", "CANDLE_NUM_THREADS"] {
+                command.env(name, threads.to_string());
+            }
+        }
+        // Signals of a terminal are for the supervisor, which tells its executor what to do.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = command.spawn()?;
+        let (stdin, stdout, stderr) = streams(&mut child)?;
+        let shared = Arc::new(Shared {
+            id: child.id(),
+            child: Mutex::new(child),
+            writer: Mutex::new(Writer {
+                stream: BufWriter::with_capacity(BUFFER, stdin),
+                scratch: Vec::new(),
+            }),
+            open: Mutex::new(Open { next: 1, ..Open::default() }),
+            changed: Condvar::new(),
+        });
+        let (answer, answers) = sync_channel(1);
+        let words = Arc::new(Mutex::new(VecDeque::new()));
+        let mut process = Self { shared, threads: Vec::new(), answers: Mutex::new(answers) };
+        let shared = Arc::clone(&process.shared);
+        let heard = Arc::clone(&words);
+        let ear = std::thread::Builder::new().name("last words".to_owned());
+        let ear = ear.spawn(move || listen(stderr, &heard))?;
+        process.spawn("reader", move || read_events(&shared, stdout, &answer, ear, &words))?;
+        let shared = Arc::clone(&process.shared);
+        process.spawn("watch", move || watch::watch(&shared))?;
+        Ok(process)
+    }
+
+    fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body)?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.shared.id
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        self.shared.lock().dead
+    }
+
+    /// Makes a program ready, and waits for it. Preparing counts as a run that has the same time.
+    pub(super) fn prepare(&self, slot: u32, program: &Program) -> Result<(), StartError> {
+        let limits = &program.manifest.limits;
+        let (news, died) = sync_channel(1);
+        let number = {
+            let mut open = self.shared.lock();
+            open.memory = open.memory.max(limits.memory.saturating_add(OVERHEAD));
+            open.output = open.output.max(limits.output);
+            open.add(news, limits.time)
+        };
+        self.shared.changed.notify_all();
+        let folder = std::path::absolute(program.folder())?;
+        let request = Request::Prepare { slot, folder, id: program.id.0.0 };
+        self.send([&request])?;
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = answers.recv();
+        self.shared.lock().remove(number);
+        match answer {
+            Ok(Event::Prepared { .. }) => Ok(()),
+            Ok(Event::Refused { refusal, .. }) => Err(refusal.into()),
+            Ok(Event::Run { .. }) => Err(io::Error::other("it answered something else").into()),
+            Err(_) => match died.recv() {
+                Ok(News::Failed { fault, .. }) => Err(fault.into()),
+                _ => Err(Fault::Crashed { how: "it is gone".to_owned() }.into()),
+            },
+        }
+    }
+
+    /// Orders runs; each is given its number and its milliseconds.
+    pub(super) fn submit<R: FnOnce(u64, u64) -> Request>(
+        &self,
+        orders: impl IntoIterator<Item = (Duration, R)>,
+    ) -> io::Result<Vec<Ticket>> {
+        let mut tickets = Vec::new();
+        let mut requests = Vec::new();
+        {
+            let mut open = self.shared.lock();
+            for (time, request) in orders {
+                let (news, receiver) = sync_channel(NEWS);
+                let number = open.add(news, time);
+                requests.push(request(number, milliseconds(time)));
+                tickets.push(Ticket::new(number, receiver, Arc::clone(&self.shared)));
+            }
+        }
+        self.shared.changed.notify_all();
+        self.send(&requests)?;
+        Ok(tickets)
+    }
+
+    fn send<'a>(&self, requests: impl IntoIterator<Item = &'a Request>) -> io::Result<()> {
+        self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner).send(requests)
+    }
+}
+
+impl Open {
+    fn add(&mut self, news: SyncSender<News>, time: Duration) -> u64 {
+        let number = self.next;
+        self.next = self.next.saturating_add(1);
+        if self.tickets.is_empty() {
+            self.since = Some(Instant::now());
+        }
+        self.tickets.insert(number, OpenTicket { news, time, cancelled: None });
+        number
+    }
+
+    fn remove(&mut self, number: u64) {
+        self.tickets.remove(&number);
+        self.since = (!self.tickets.is_empty()).then(Instant::now);
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.shared.kill(Fault::Cancelled);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn streams(child: &mut Child) -> io::Result<(ChildStdin, ChildStdout, ChildStderr)> {
+    let missing = || io::Error::other("a stream of the executor is missing");
+    Ok((
+        child.stdin.take().ok_or_else(missing)?,
+        child.stdout.take().ok_or_else(missing)?,
+        child.stderr.take().ok_or_else(missing)?,
+    ))
+}
+
+/// Passes on what the executor says, until it says nothing more; then waits for its end.
+fn read_events(
+    shared: &Shared,
+    stdout: ChildStdout,
+    answer: &SyncSender<Event>,
+    ear: JoinHandle<()>,
+    words: &Mutex<VecDeque<u8>>,
+) {
+    let mut stream = BufReader::with_capacity(BUFFER, stdout);
+    let mut scratch = Vec::new();
+    let broken = loop {
+        match protocol::read(&mut stream, &mut scratch) {
+            Ok(Some(Event::Run { ticket, news })) => {
+                if let Err(error) = shared.pass(ticket, news) {
+                    break Some(error);
+                }
+            }
+            Ok(Some(event)) => {
+                if answer.try_send(event).is_err() {
+                    break Some(io::Error::other("an answer that nobody waits for"));
+                }
+            }
+            Ok(None) => break None,
+            Err(error) => break Some(error),
+        }
+    };
+    if let Some(error) = broken {
+        shared.kill(Fault::Crashed { how: format!("it broke the protocol: {error}") });
+    }
+    let status = {
+        let mut child = shared.child.lock().unwrap_or_else(PoisonError::into_inner);
+        // Its output has ended, so it has ended, or will not be of use any more.
+        let _ = child.kill();
+        child.wait().ok()
+    };
+    let _ = ear.join();
+    let words: Vec<u8> =
+        words.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+    shared.bury(status, &String::from_utf8_lossy(&words));
+}
+
+/// Keeps the end of what the executor says to people.
+fn listen(mut stderr: ChildStderr, words: &Mutex<VecDeque<u8>>) {
+    let mut part = [0; 1024];
+    while let Ok(length) = stderr.read(&mut part) {
+        let Some(read) = part.get(..length).filter(|read| !read.is_empty()) else { return };
+        let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+        words.extend(read);
+        let surplus = words.len().saturating_sub(LAST_WORDS);
+        words.drain(..surplus);
+    }
+}
+
+fn how(status: Option<ExitStatus>, words: &str) -> String {
+    let ended = status.map_or_else(|| "it ended".to_owned(), |status| status.to_string());
+    let words = words.trim();
+    if words.is_empty() { ended } else { format!("{ended}; its last words: {words}") }
+}

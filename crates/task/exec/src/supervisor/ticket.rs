@@ -1,0 +1,133 @@
+//! One run as its owner sees it: news until the last one.
+
+use super::process::Shared;
+use crate::fault::{Fault, Part};
+use crate::protocol::News;
+use crate::run::Repeated;
+use crate::usage::Usage;
+use opengpu_crypto::Digest;
+use opengpu_types::Segment;
+use opengpu_verify::trace::Emitted;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+/// A run that was ordered. Dropping it cancels the run.
+#[derive(Debug)]
+pub struct Ticket {
+    number: u64,
+    news: Receiver<News>,
+    shared: Arc<Shared>,
+    over: bool,
+}
+
+/// What a finished run left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The output, and the length of each link of its chain.
+    pub output: Vec<u8>,
+    /// Lengths of the parts in which the output came.
+    pub parts: Vec<u64>,
+    /// The segments, the beginning first.
+    pub segments: Vec<Segment>,
+    /// Steps that the run took.
+    pub steps: u64,
+    /// The chain of the whole output.
+    pub emitted: Emitted,
+    /// What it used.
+    pub usage: Usage,
+}
+
+impl Ticket {
+    pub(super) const fn new(number: u64, news: Receiver<News>, shared: Arc<Shared>) -> Self {
+        Self { number, news, shared, over: false }
+    }
+
+    /// Wishes that the run ends. Its last news still comes.
+    pub fn cancel(&self) {
+        self.shared.cancel(self.number);
+    }
+
+    /// Cancels from elsewhere: from a signal handler's thread, say.
+    pub fn canceller(&self) -> impl Fn() + Send + Sync + 'static {
+        let (shared, number) = (Arc::clone(&self.shared), self.number);
+        move || shared.cancel(number)
+    }
+
+    /// Waits until the run has ended, and shows the news on the way. An executor is not trusted: what
+    /// it says must be what a run looks like, and fit together.
+    pub fn wait(mut self, mut see: impl FnMut(&News)) -> Result<Outcome, (Fault, Usage)> {
+        let mut output = Vec::new();
+        let mut parts = Vec::new();
+        let mut segments = Vec::new();
+        let mut chain = Emitted::NOTHING;
+        while let Some(news) = self.next() {
+            see(&news);
+            match news {
+                News::Begun { .. } => {}
+                News::Emitted(bytes) => {
+                    chain = chain.then(&bytes);
+                    parts.push(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+                    output.extend_from_slice(&bytes);
+                    if !self.shared.fits(output.len()) {
+                        let limit = self.shared.output_limit();
+                        let fault = Fault::TooLarge { what: Part::Output, limit };
+                        return Err((fault, Usage::default()));
+                    }
+                }
+                News::Segment(segment) => segments.push(segment),
+                News::Finished { steps, output: told, usage } => {
+                    let emitted = Emitted(Digest(told));
+                    if emitted != chain {
+                        return Err((broken("the output does not match its digest"), usage));
+                    }
+                    return Ok(Outcome { output, parts, segments, steps, emitted, usage });
+                }
+                News::Failed { fault, usage } => return Err((fault, usage)),
+                News::Repeated { usage, .. } => {
+                    return Err((broken("a segment was repeated that nobody asked for"), usage));
+                }
+            }
+        }
+        Err((broken("it said nothing"), Usage::default()))
+    }
+
+    /// Waits for a repeated segment and the state after it.
+    pub fn wait_repeated(mut self) -> Result<(Repeated, Usage), (Fault, Usage)> {
+        match self.next() {
+            Some(News::Repeated { segment, state, emitted, usage }) => {
+                Ok((Repeated { segment, state, emitted }, usage))
+            }
+            Some(News::Failed { fault, usage }) => Err((fault, usage)),
+            _ => Err((broken("it said something else"), Usage::default())),
+        }
+    }
+}
+
+/// Waits for what happens next; none after the last news.
+impl Iterator for Ticket {
+    type Item = News;
+
+    fn next(&mut self) -> Option<News> {
+        if self.over {
+            return None;
+        }
+        let news = self.news.recv().unwrap_or_else(|_| News::Failed {
+            fault: Fault::Crashed { how: "it is gone".to_owned() },
+            usage: Usage::default(),
+        });
+        self.over = news.is_last();
+        Some(news)
+    }
+}
+
+fn broken(how: &str) -> Fault {
+    Fault::Crashed { how: how.to_owned() }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.over {
+            self.shared.cancel(self.number);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Executors as real processes: this binary is its own executor.
+//!
+//! Everything that a guest can do to its process must come back as a typed fault, and nothing may
+//! stay behind.
+
+#![cfg(feature = "wasm")]
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test stops where it fails"
+)]
+#![expect(clippy::print_stderr, clippy::print_stdout, reason = "executors that misbehave")]
+
+mod guests;
+mod supervisor;
+mod traces;
+
+use libtest_mimic::{Arguments, Trial};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        Some("executor") => {
+            opengpu_exec::child::serve().unwrap();
+            return ExitCode::SUCCESS;
+        }
+        // Executors that have been taken over by what they run.
+        Some("mute") => {
+            let _ = std::io::read_to_string(std::io::stdin());
+            return ExitCode::SUCCESS;
+        }
+        Some("deaf") => loop {
+            std::thread::park();
+        },
+        Some("liar") => {
+            println!("I am an executor, believe me.");
+            return ExitCode::SUCCESS;
+        }
+        Some("abort") => {
+            eprintln!("the driver is on fire");
+            std::process::abort();
+        }
+        Some("glutton") => {
+            let mut all = Vec::new();
+            loop {
+                all.push(vec![1u8; 64 << 20]);
+                std::hint::black_box(&all);
+            }
+        }
+        _ => {}
+    }
+    let trials: Vec<Trial> = supervisor::TESTS
+        .iter()
+        .chain(traces::TESTS)
+        .map(|(name, test)| {
+            Trial::test(*name, move || {
+                test();
+                Ok(())
+            })
+        })
+        .collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
