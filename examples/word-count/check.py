@@ -13,7 +13,7 @@ def main(path):
         text = file.read()
     words = [word.lower()[:24].decode() for word in re.findall(rb"[A-Za-z]+", text)]
     counts = collections.Counter(words)
-    room, listed = 32768, set()
+    room, listed = 16384, set()
     for word in counts:  # in the order of first appearance
         if len(word) + 5 <= room:
             room -= len(word) + 5

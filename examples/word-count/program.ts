@@ -16,8 +16,8 @@ export { alloc } from "../sdk/opengpu";
 const HEAD: u32 = 16;
 const PIECE: u32 = 1024;
 const LONGEST: u32 = 24;
-const TABLE: u32 = 32768; // bytes of the table at most
-const SLOTS: u32 = 8192; // a power of two, more than words fit into the table
+const TABLE: u32 = 16384; // bytes of the table at most
+const SLOTS: u32 = 4096; // a power of two, more than words fit into the table
 const TOP: u32 = 20;
 
 export function init(text: u32, length: u32): u64 {
@@ -123,8 +123,12 @@ export function step(state: u32, length: u32, number: u64): u64 {
 function higher(one: u32, other: u32): bool {
   if (count(one) != count(other)) return count(one) > count(other);
   const letters = min<u32>(load<u8>(one), load<u8>(other));
-  const order = memory.compare(one + 1, other + 1, letters);
-  return order != 0 ? order < 0 : load<u8>(one) < load<u8>(other);
+  for (let i: u32 = 1; i <= letters; i++) {
+    const mine: u32 = load<u8>(one + i);
+    const theirs: u32 = load<u8>(other + i);
+    if (mine != theirs) return mine < theirs;
+  }
+  return load<u8>(one) < load<u8>(other);
 }
 
 let line: u32 = 0;
@@ -145,17 +149,26 @@ export function finish(state: u32, length: u32): u64 {
   writeLine(<u32>memory.data<u8>([40, 119, 111, 114, 100, 115, 41]), 7, load<u32>(state, 8)); // (words)
   writeLine(<u32>memory.data<u8>([40, 108, 105, 115, 116, 101, 100, 41]), 8, load<u32>(state, 4)); // (listed)
   writeLine(<u32>memory.data<u8>([40, 111, 116, 104, 101, 114, 41]), 7, load<u32>(state, 12)); // (other)
-  let last: u32 = 0;
-  for (let i: u32 = 0; i < TOP; i++) {
-    // The highest of those that stand below the one before.
-    let best: u32 = 0;
-    for (let entry = table; entry < behind; entry += load<u8>(entry) + 5) {
-      if (last != 0 && !higher(last, entry)) continue;
-      if (best == 0 || higher(entry, best)) best = entry;
+  // The highest so far, in their order; one place more, for the one that falls out.
+  const top = take((TOP + 1) * 4);
+  let found: u32 = 0;
+  for (let entry = table; entry < behind; entry += load<u8>(entry) + 5) {
+    let low: u32 = 0;
+    let high = found;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (higher(load<u32>(top + middle * 4), entry)) low = middle + 1;
+      else high = middle;
     }
-    if (best == 0) break;
-    writeLine(best + 1, load<u8>(best), count(best));
-    last = best;
+    if (low == TOP) continue;
+    const place = top + low * 4;
+    memory.copy(place + 4, place, (found - low) * 4);
+    store<u32>(place, entry);
+    if (found < TOP) found++;
+  }
+  for (let i: u32 = 0; i < found; i++) {
+    const entry = load<u32>(top + i * 4);
+    writeLine(entry + 1, load<u8>(entry), count(entry));
   }
   return give(output, line - output);
 }

@@ -46,7 +46,7 @@ const EXAMPLES: [Example; 5] = [
         name: "word-count",
         output: "9183f813c332faebe6b2579e9e1fb16ed265e00bd64f5f7719a5ebc7ca7fb30e",
         steps: 59,
-        fuel: 129_933,
+        fuel: 129_167,
     },
 ];
 
@@ -113,10 +113,12 @@ fn a_computation_in_another_language_gives_the_pinned_outputs() {
 }
 
 #[test]
-fn every_readme_says_what_a_step_costs() {
+fn every_readme_says_what_a_step_costs_and_what_comes_out() {
     for example in &EXAMPLES {
         let readme = String::from_utf8(read(example.name, "README.md")).unwrap();
         let said = format!("| fuel of a step, at most | {} |", grouped(example.fuel));
+        assert!(readme.contains(&said), "{}: {said}", example.name);
+        let said = format!("| sha-256 of the output | `{}` |", example.output);
         assert!(readme.contains(&said), "{}: {said}", example.name);
     }
 }
@@ -129,32 +131,45 @@ fn grouped(number: u64) -> String {
     }
 }
 
+/// What word-count says about a text, and how many steps that takes.
+fn count(text: &str) -> (String, u64) {
+    let program = program("word-count");
+    let mut state = program.init(text.as_bytes()).unwrap().bytes;
+    let (steps, _) = program.steps(&state).unwrap();
+    for number in 1..=steps {
+        state = program.step(&state, number).unwrap().bytes;
+    }
+    (String::from_utf8(program.finish(&state).unwrap().bytes).unwrap(), steps)
+}
+
 #[test]
 fn a_text_without_a_word_has_an_output_too() {
-    let program = program("word-count");
-    for (text, steps) in [("", 0), ("1, 2, 3.", 1)] {
-        let mut state = program.init(text.as_bytes()).unwrap().bytes;
-        assert_eq!(program.steps(&state).unwrap().0, steps);
-        for number in 1..=steps {
-            state = program.step(&state, number).unwrap().bytes;
-        }
-        let output = program.finish(&state).unwrap().bytes;
-        assert_eq!(output, b"(words)\t0\n(listed)\t0\n(other)\t0\n");
-    }
+    let nothing = "(words)\t0\n(listed)\t0\n(other)\t0\n".to_owned();
+    assert_eq!(count(""), (nothing.clone(), 0));
+    assert_eq!(count("1, 2, 3."), (nothing, 1));
 }
 
 #[test]
 fn a_word_across_two_pieces_is_one_word() {
-    let program = program("word-count");
     let text = format!("{} Interpreter interpreters", "a ".repeat(507));
-    let mut state = program.init(text.as_bytes()).unwrap().bytes;
-    assert_eq!(program.steps(&state).unwrap().0, 2);
-    for number in 1..=2 {
-        state = program.step(&state, number).unwrap().bytes;
-    }
-    let output = String::from_utf8(program.finish(&state).unwrap().bytes).unwrap();
     let wanted = "(words)\t509\n(listed)\t3\n(other)\t0\na\t507\ninterpreter\t1\ninterpreters\t1\n";
-    assert_eq!(output, wanted);
+    assert_eq!(count(&text), (wanted.to_owned(), 2));
+}
+
+/// In the worst case for the fuel, too: every word stands higher than all before it.
+#[test]
+fn words_without_room_in_the_table_are_counted_as_others() {
+    let letter = |number: u32| char::from(b'z' - u8::try_from(number % 26).unwrap());
+    let word = |number: u32| [17_576, 676, 26, 1].map(|by| letter(number / by)).iter().collect();
+    let words: Vec<String> = (0..5_000).map(word).collect();
+    let (output, _) = count(&words.join(" "));
+    let listed = 16_384 / 9;
+    assert!(output.starts_with(&format!(
+        "(words)\t5000\n(listed)\t{listed}\n(other)\t{}\n{}\t1\n",
+        5_000 - listed,
+        words[listed - 1]
+    )));
+    assert_eq!(output.lines().count(), 3 + 20);
 }
 
 #[test]
