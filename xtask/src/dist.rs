@@ -87,7 +87,7 @@ fn host() -> Result<String> {
         .context("rustc -vV names no host")
 }
 
-fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in Sha256::digest(bytes) {
         write!(text, "{byte:02x}").expect("writing to a string cannot fail");

@@ -14,6 +14,7 @@ mod bench;
 mod cargo;
 mod ci;
 mod dist;
+mod guests;
 mod packages;
 mod process;
 mod sim;
@@ -51,6 +52,8 @@ enum Command {
     Ci,
     /// Make a release archive with the stripped binary.
     Dist,
+    /// Build the example programs, or check that what is stored is what their sources give.
+    Guests(guests::Arguments),
     /// Install the named packages, for example `deb:npm` or `pip:eth-account`.
     Packages(packages::Arguments),
 }
@@ -75,6 +78,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Ci => ci::run(),
         Command::Dist => dist::run(),
+        Command::Guests(arguments) => guests::run(&arguments),
         Command::Packages(arguments) => packages::run(&arguments),
     }
 }

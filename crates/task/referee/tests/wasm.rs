@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 
-use opengpu_referee::wasm::{Fault, Given, Ineligible, Limits, Program, Trap};
+use opengpu_referee::wasm::{Fault, Given, Ineligible, Limits, MAX_STEPS, Program, Trap};
 use proptest::prelude::*;
 
 /// What every program here begins with: one page of memory, arguments at 1024.
@@ -15,10 +15,14 @@ const SAME: &str = r#"(param $place i32) (param $length i32) (result i64)
     (i64.or (i64.shl (i64.extend_i32_u (local.get $place)) (i64.const 32))
             (i64.extend_i32_u (local.get $length))))"#;
 
+/// As many steps as the first byte of the state says.
+const STEPS: &str = r#"(func (export "steps") (param $place i32) (param $length i32) (result i64)
+    (i64.load8_u (local.get $place)))"#;
+
 /// A program whose `init` and `finish` change nothing, with `more` items and this body of `step`.
 fn source(more: &str, step: &str) -> String {
     format!(
-        r#"(module {HEAD} {more}
+        r#"(module {HEAD} {STEPS} {more}
   (func (export "init") {SAME}
   (func (export "step") (param $place i32) (param $length i32) (param $number i64) (result i64)
     {step})
@@ -48,11 +52,60 @@ fn number(given: &Given) -> u64 {
 #[test]
 fn a_program_runs_from_its_input_to_its_output_step_by_step() {
     let sum = program("", SUM);
-    let mut state = sum.init(&7u64.to_le_bytes()).unwrap();
-    for step in 1..=10 {
+    let mut state = sum.init(&10u64.to_le_bytes()).unwrap();
+    let (steps, _) = sum.steps(&state.bytes).unwrap();
+    assert_eq!(steps, 10);
+    for step in 1..=steps {
         state = sum.step(&state.bytes, step).unwrap();
+        assert!(state.emitted.is_empty(), "this program never emits");
     }
-    assert_eq!(number(&sum.finish(&state.bytes).unwrap()), 7 + 385);
+    assert_eq!(number(&sum.finish(&state.bytes).unwrap()), 10 + 385);
+}
+
+/// What a program emits: the eight bytes of its state, which then are overwritten.
+const EMITTED: &str = r#"(func (export "emitted") (result i64)
+    (i64.store (i32.const 2048) (i64.load (i32.const 1024)))
+    (i64.store (i32.const 1024) (i64.const -1))
+    (i64.or (i64.shl (i64.const 2048) (i64.const 32)) (i64.const 8)))"#;
+
+#[test]
+fn a_step_adds_to_the_output_what_it_emits() {
+    let sum = program(EMITTED, SUM);
+    let given = sum.step(&1u64.to_le_bytes(), 3).unwrap();
+    assert_eq!(given.emitted, 10u64.to_le_bytes());
+    assert_eq!(number(&given), 10, "the state is taken before the program is asked about more");
+    for given in [sum.init(&[1; 8]), sum.finish(&[1; 8])] {
+        assert!(given.unwrap().emitted.is_empty(), "only steps emit");
+    }
+}
+
+#[test]
+fn what_is_emitted_has_the_limits_of_a_state() {
+    let limit = Limits::REFEREE.state;
+    let emitting = |body: &str| {
+        let emitted = format!(r#"(func (export "emitted") (result i64) {body})"#);
+        program(&emitted, SUM).step(&[0; 8], 1)
+    };
+    assert_eq!(emitting("(i64.const 0x0000_0000_0001_0000)").unwrap().emitted.len(), limit);
+    let long = emitting("(i64.const 0x0000_0000_0001_0001)");
+    assert_eq!(long, Err(Fault::Given { limit }));
+    let outside = emitting("(i64.const 0x0000_ffff_0000_0002)");
+    assert_eq!(outside, Err(Fault::Given { limit }));
+    assert_eq!(emitting("(loop $on (br $on)) (unreachable)"), Err(Fault::Fuel));
+}
+
+#[test]
+fn the_number_of_steps_has_a_limit() {
+    let count = |steps: u64| {
+        let says = format!("(i64.const {steps}))");
+        let module = source("", SUM).replace("(i64.load8_u (local.get $place)))", &says);
+        Program::check(&compile(&module), Limits::REFEREE).unwrap().steps(b"")
+    };
+    assert_eq!(count(0).unwrap().0, 0);
+    assert_eq!(count(MAX_STEPS).unwrap().0, MAX_STEPS);
+    for steps in [MAX_STEPS + 1, u64::MAX] {
+        assert_eq!(count(steps), Err(Fault::Steps { steps, limit: MAX_STEPS }));
+    }
 }
 
 /// Fuel decides what is too much, so it is part of the rules: a new table of costs is a new version.
@@ -61,6 +114,9 @@ fn the_costs_of_the_interpreter_are_pinned() {
     let sum = program("", SUM);
     let fuel = [sum.init(&[0; 8]), sum.step(&[0; 8], 3), sum.finish(&[0; 8])];
     assert_eq!(fuel.map(|given| given.unwrap().fuel), [10, 17, 10]);
+    assert_eq!(sum.steps(&[0; 8]), Ok((0, 5)));
+    let emitting = program(EMITTED, SUM).step(&[0; 8], 3);
+    assert_eq!(emitting.unwrap().fuel, 30, "what it costs to say what was emitted is counted");
 }
 
 #[test]
@@ -90,6 +146,12 @@ fn what_is_no_program_is_refused_with_the_reason() {
     assert_eq!(refusal("(module)"), Ineligible::Export { name: "memory" });
     let shape = source("", step).replace("(param $number i64)", "(param $number i32)");
     assert_eq!(refusal(&shape), Ineligible::Export { name: "step" });
+    let steps = source("", step).replace(r#"(export "steps")"#, "");
+    assert_eq!(refusal(&steps), Ineligible::Export { name: "steps" });
+    let emitted = source(r#"(func (export "emitted") (result i32) (i32.const 0))"#, step);
+    assert_eq!(refusal(&emitted), Ineligible::Export { name: "emitted" });
+    let global = source(r#"(global (export "emitted") i64 (i64.const 0))"#, step);
+    assert_eq!(refusal(&global), Ineligible::Export { name: "emitted" });
     let noise = Program::check(b"\0asm, or so they say", Limits::REFEREE);
     assert!(matches!(noise, Err(Ineligible::Module { .. })));
     let text = Program::check(source("", step).as_bytes(), Limits::REFEREE);

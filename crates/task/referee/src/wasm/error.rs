@@ -60,6 +60,14 @@ pub enum Fault {
         /// The most.
         limit: usize,
     },
+    /// The program wants to take more steps than a dispute can be about.
+    #[error("{steps} steps are too many, at most {limit} are allowed")]
+    Steps {
+        /// As many as it says.
+        steps: u64,
+        /// The most.
+        limit: u64,
+    },
     /// The program stopped itself: it divided by zero, left its memory, or gave up.
     #[error("the program stopped: {0}")]
     Trap(Trap),

@@ -1,19 +1,26 @@
 //! Programs in WebAssembly whose work is a chain of small steps.
 //!
 //! ```text
-//!   init(input) ──► state 0 ── step(state, 1) ──► state 1 ── ... ──► state n ── finish ──► output
+//!   init(input) ──► state 0 ── step(state, 1) ──► state 1 ── ... ──► state n ── finish ──► last part
+//!                      │             └─► emitted          └─► emitted
+//!                      └─► steps = n
 //! ```
 //!
-//! A module exports its `memory` and four functions:
+//! The output is what the steps emitted, in their order, and then what `finish` gives.
+//!
+//! A module exports its `memory` and five functions, and a sixth if it ever emits:
 //!
 //! | function | takes | gives |
 //! |---|---|---|
 //! | `alloc` | a length | where that many bytes may be written |
 //! | `init` | place and length of the input | the first state |
 //! | `step` | place and length of a state, number of the step | the next state |
-//! | `finish` | place and length of the last state | the output |
+//! | `finish` | place and length of the last state | the last part of the output |
+//! | `steps` | place and length of the first state | how many steps there are |
+//! | `emitted` | nothing; right after `step`, in its instance | what that step adds to the output |
 //!
-//! A state or output is given as one number: its place in the upper half, its length in the lower.
+//! Bytes are given as one number: their place in the upper half, their length in the lower.
+//! The number of steps follows from the first state, so nobody chooses it.
 //!
 //! Every call happens in a fresh instance, so a state is all that a step knows: whoever has it can
 //! repeat the step. A module imports nothing, has no start function and no floats. Fuel is charged
@@ -34,7 +41,7 @@ use wasmi::{
 pub struct Limits {
     /// Bytes of the module.
     pub module: usize,
-    /// Bytes of an input, a state or an output.
+    /// Bytes of an input, a state, or one part of an output.
     pub state: usize,
     /// Bytes of an instance's memory.
     pub memory: usize,
@@ -58,11 +65,16 @@ impl Limits {
 /// Bytes of the interpreter's own stack.
 const STACK: usize = 256 * 1024;
 
+/// Steps of a program, at most.
+pub const MAX_STEPS: u64 = 1 << 32;
+
 /// What a call gave, and what it cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// The next state, or the output.
+    /// The next state, or the last part of the output.
     pub bytes: Vec<u8>,
+    /// What the step adds to the output; nothing from `init` and `finish`.
+    pub emitted: Vec<u8>,
     /// Fuel that it took.
     pub fuel: u64,
 }
@@ -93,6 +105,7 @@ impl Program {
         for (name, expected) in functions() {
             match module.get_export(name) {
                 Some(ExternType::Func(found)) if found == expected => {}
+                None if name == EMITTED => {}
                 _ => return Err(Ineligible::Export { name }),
             }
         }
@@ -104,13 +117,22 @@ impl Program {
         self.open(input)?.give(INIT, |place, length| (place, length))
     }
 
-    /// The state after a step; the first step has number one.
-    pub fn step(&self, state: &[u8], number: u64) -> Result<Given, Fault> {
-        let number = number.cast_signed();
-        self.open(state)?.give(STEP, |place, length| (place, length, number))
+    /// How many steps follow the first state, and the fuel that it took to say so.
+    pub fn steps(&self, state: &[u8]) -> Result<(u64, u64), Fault> {
+        let (steps, fuel) = self.open(state)?.count(STEPS, |place, length| (place, length))?;
+        if steps > MAX_STEPS {
+            return Err(Fault::Steps { steps, limit: MAX_STEPS });
+        }
+        Ok((steps, fuel))
     }
 
-    /// The output that belongs to the last state.
+    /// The state after a step, and what the step emitted; the first step has number one.
+    pub fn step(&self, state: &[u8], number: u64) -> Result<Given, Fault> {
+        let number = number.cast_signed();
+        self.open(state)?.give_and_emit(STEP, |place, length| (place, length, number))
+    }
+
+    /// The last part of the output, which belongs to the last state.
     pub fn finish(&self, state: &[u8]) -> Result<Given, Fault> {
         self.open(state)?.give(FINISH, |place, length| (place, length))
     }
@@ -125,15 +147,19 @@ const ALLOC: &str = "alloc";
 const INIT: &str = "init";
 const STEP: &str = "step";
 const FINISH: &str = "finish";
+const STEPS: &str = "steps";
+const EMITTED: &str = "emitted";
 
-/// The functions of a program, and their shapes.
-fn functions() -> [(&'static str, FuncType); 4] {
+/// The functions of a program, and their shapes. All but `emitted` must be there.
+fn functions() -> [(&'static str, FuncType); 6] {
     use ValType::{I32, I64};
     [
         (ALLOC, FuncType::new([I32], [I32])),
         (INIT, FuncType::new([I32, I32], [I64])),
         (STEP, FuncType::new([I32, I32, I64], [I64])),
         (FINISH, FuncType::new([I32, I32], [I64])),
+        (STEPS, FuncType::new([I32, I32], [I64])),
+        (EMITTED, FuncType::new([], [I64])),
     ]
 }
 

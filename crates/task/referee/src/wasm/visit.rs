@@ -1,6 +1,6 @@
-//! One visit to a program: a fresh instance, its argument, its answer.
+//! One visit to a program: a fresh instance, its argument, its answer, and what it emits.
 
-use super::{ALLOC, Fault, Given, Limits, MEMORY};
+use super::{ALLOC, EMITTED, Fault, Given, Limits, MEMORY};
 use wasmi::{Instance, Linker, Memory, Module, Store, StoreLimits, StoreLimitsBuilder, WasmParams};
 
 /// A fresh instance that holds its argument.
@@ -52,22 +52,68 @@ impl Visit {
         Ok(())
     }
 
-    /// Calls a function on the argument and takes what it gives.
+    /// Enters a function on the argument and takes the bytes that it names.
     pub(super) fn give<P: WasmParams>(
         mut self,
         name: &str,
         parameters: impl FnOnce(i32, i32) -> P,
     ) -> Result<Given, Fault> {
+        let bytes = self.bytes(name, parameters)?;
+        Ok(Given { bytes, emitted: Vec::new(), fuel: self.fuel() })
+    }
+
+    /// As [`Self::give`], and then takes what the program emitted on the way, if it ever emits.
+    pub(super) fn give_and_emit<P: WasmParams>(
+        mut self,
+        name: &str,
+        parameters: impl FnOnce(i32, i32) -> P,
+    ) -> Result<Given, Fault> {
+        // The answer is taken first, so that nothing can be changed while it is asked about more.
+        let bytes = self.bytes(name, parameters)?;
+        let emitted = match self.guest.get_func(&self.store, EMITTED) {
+            Some(_) => self.bytes(EMITTED, |_, _| ())?,
+            None => Vec::new(),
+        };
+        Ok(Given { bytes, emitted, fuel: self.fuel() })
+    }
+
+    /// Enters a function on the argument and takes the number that it gives, and the fuel.
+    pub(super) fn count<P: WasmParams>(
+        mut self,
+        name: &str,
+        parameters: impl FnOnce(i32, i32) -> P,
+    ) -> Result<(u64, u64), Fault> {
+        let given = self.enter(name, parameters)?;
+        Ok((given, self.fuel()))
+    }
+
+    fn bytes<P: WasmParams>(
+        &mut self,
+        name: &str,
+        parameters: impl FnOnce(i32, i32) -> P,
+    ) -> Result<Vec<u8>, Fault> {
+        let given = self.enter(name, parameters)?;
+        self.read(given)
+    }
+
+    fn enter<P: WasmParams>(
+        &mut self,
+        name: &str,
+        parameters: impl FnOnce(i32, i32) -> P,
+    ) -> Result<u64, Fault> {
         let function = self
             .guest
             .get_typed_func::<P, i64>(&self.store, name)
             .expect("a program has this function in this shape");
         let parameters = parameters(self.place, self.length);
-        let given =
-            function.call(&mut self.store, parameters).map_err(|error| Fault::of(&error))?;
-        let bytes = self.read(given.cast_unsigned())?;
+        let given = function.call(&mut self.store, parameters);
+        given.map(i64::cast_unsigned).map_err(|error| Fault::of(&error))
+    }
+
+    /// What was spent so far.
+    fn fuel(&self) -> u64 {
         let left = self.store.get_fuel().expect("the engine counts fuel");
-        Ok(Given { bytes, fuel: self.limits.fuel.saturating_sub(left) })
+        self.limits.fuel.saturating_sub(left)
     }
 
     /// The bytes that a number names: their place above, their length below.
