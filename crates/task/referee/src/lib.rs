@@ -9,6 +9,10 @@
 //!
 //! The interpreters and their tables of costs are consensus: their versions are pinned exactly, and
 //! another version is another version of the rules. Not here: who disputes what, and who pays.
+//!
+//! With the feature `generate` there are random kernels, for comparisons with devices.
 
+#[cfg(feature = "generate")]
+pub mod generate;
 pub mod wasm;
 pub mod wgsl;
