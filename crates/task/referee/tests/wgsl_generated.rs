@@ -54,7 +54,7 @@ fn a_seed_makes_one_kernel() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn a_generated_kernel_runs_and_repeats(seed in any::<u64>()) {

@@ -110,7 +110,8 @@ pub(super) struct At {
     pub(super) offset: Reg,
 }
 
-/// One operation. `to` and `from` name the first of several words.
+/// One operation. `to` and `from` name the first of several words. A touch changes nothing, and
+/// counts as a change where races are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     Charge(u32),
@@ -130,9 +131,11 @@ pub(super) enum Op {
     StoreFrame { base: Reg, offset: Reg, from: Reg, count: u16 },
     LoadShared { to: Reg, count: u16, at: At },
     StoreShared { from: Reg, count: u16, at: At },
+    TouchShared { count: u16, at: At },
     AtomicShared { kind: Kind, from: Reg, at: At },
     LoadBuffer { buffer: u8, to: Reg, count: u16, at: At },
     StoreBuffer { buffer: u8, from: Reg, count: u16, at: At },
+    TouchBuffer { buffer: u8, count: u16, at: At },
     AtomicBuffer { kind: Kind, buffer: u8, from: Reg, at: At },
 }
 

@@ -5,7 +5,7 @@
 
 use super::{Ineligible, Limits};
 use naga::{
-    AddressSpace, ArraySize, AtomicFunction, Block, BuiltIn, Expression, Function, Handle,
+    AddressSpace, ArraySize, AtomicFunction, Barrier, Block, BuiltIn, Expression, Function, Handle,
     MathFunction, Module, RelationalFunction, Scalar, ScalarKind, ShaderStage, Statement,
     StorageAccess, TypeInner,
     proc::TypeResolution,
@@ -252,10 +252,9 @@ fn block(
     let below = depth.saturating_add(1);
     for statement in body.iter() {
         match statement {
-            Statement::Emit(_)
-            | Statement::Break
-            | Statement::Continue
-            | Statement::ControlBarrier(_) => {}
+            Statement::Emit(_) | Statement::Break | Statement::Continue => {}
+            Statement::ControlBarrier(flags)
+                if (Barrier::STORAGE | Barrier::WORK_GROUP).contains(*flags) => {}
             Statement::Block(inner) => block(inner, used, below)?,
             Statement::If { condition, accept, reject } => {
                 used.insert(*condition);

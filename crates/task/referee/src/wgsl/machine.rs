@@ -64,7 +64,8 @@ pub(super) struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// Everything that is there before the first group. Costs a unit for every word of a frame.
+    /// Everything that is there before the first group. Costs a unit for every word of the frames
+    /// and of the buffers.
     pub(super) fn new(
         code: &'a Code,
         size: [u32; 3],
@@ -85,20 +86,23 @@ impl<'a> Machine<'a> {
         }
         set_three(&mut frame, code.places.groups, grid);
         let count = if code.barriers { size.iter().map(|n| index(*n)).product() } else { 1 };
-        let frames = frame.repeat(count);
         let mut machine = Self {
             code,
             size,
             grid,
             buffers,
-            shared: vec![0; index(code.shared)],
-            shared_shadow: Shadow::new(index(code.shared)),
+            shared: Vec::new(),
+            shared_shadow: Shadow::new(0),
+            frames: Vec::new(),
             fuel,
             group: 0,
-            frames: Vec::new(),
         };
-        machine.charge(u64::try_from(frames.len()).unwrap_or(u64::MAX))?;
-        machine.frames = frames;
+        let bound = machine.buffers.iter().map(|buffer| buffer.words.len());
+        let words = bound.fold(frame.len().saturating_mul(count), usize::saturating_add);
+        machine.charge(u64::try_from(words).unwrap_or(u64::MAX))?;
+        machine.frames = frame.repeat(count);
+        machine.shared = vec![0; index(code.shared)];
+        machine.shared_shadow = Shadow::new(index(code.shared));
         Ok(machine)
     }
 
@@ -251,11 +255,17 @@ impl<'a> Machine<'a> {
                     set(frame, to, word);
                     None
                 }
-                Op::LoadBuffer { .. } | Op::StoreBuffer { .. } | Op::AtomicBuffer { .. } => {
+                Op::LoadBuffer { .. }
+                | Op::StoreBuffer { .. }
+                | Op::TouchBuffer { .. }
+                | Op::AtomicBuffer { .. } => {
                     self.buffer(frame, op, party)?;
                     None
                 }
-                Op::LoadShared { .. } | Op::StoreShared { .. } | Op::AtomicShared { .. } => {
+                Op::LoadShared { .. }
+                | Op::StoreShared { .. }
+                | Op::TouchShared { .. }
+                | Op::AtomicShared { .. } => {
                     self.shared(frame, op, party)?;
                     None
                 }
@@ -288,6 +298,9 @@ impl<'a> Machine<'a> {
                 let to = self.shared.get_mut(range).ok_or(Fault::Bounds)?;
                 to.copy_from_slice(room(frame, from, count).ok_or(Fault::Bounds)?);
             }
+            Op::TouchShared { count, at } => {
+                self.shared_shadow.write(words(frame, at, count), party).map_err(race)?;
+            }
             Op::AtomicShared { kind, from, at } => {
                 let word = words(frame, at, 1).start;
                 self.shared_shadow.atomic(word, party, kind).map_err(race)?;
@@ -304,7 +317,8 @@ impl<'a> Machine<'a> {
         let group = self.group;
         let (index, at, count) = match *op {
             Op::LoadBuffer { buffer, at, count, .. }
-            | Op::StoreBuffer { buffer, at, count, .. } => (buffer, at, count),
+            | Op::StoreBuffer { buffer, at, count, .. }
+            | Op::TouchBuffer { buffer, at, count } => (buffer, at, count),
             Op::AtomicBuffer { buffer, at, .. } => (buffer, at, 1),
             _ => return Err(Fault::Bounds),
         };
@@ -312,7 +326,9 @@ impl<'a> Machine<'a> {
         let range = words(frame, at, count);
         if let Some(shadows) = &mut buffer.shadows {
             let touch = |shadow: &mut Shadow, party| match *op {
-                Op::StoreBuffer { .. } => shadow.write(range.clone(), party),
+                Op::StoreBuffer { .. } | Op::TouchBuffer { .. } => {
+                    shadow.write(range.clone(), party)
+                }
                 Op::AtomicBuffer { kind, .. } => shadow.atomic(range.start, party, kind),
                 _ => shadow.read(range.clone(), party),
             };

@@ -68,9 +68,9 @@ impl Limits {
         memory: 64 * 1024,
     };
 
-    /// What a verifier repeats on its own machine.
+    /// What a verifier repeats on its own machine. Marks take eight bytes for one of a buffer.
     pub const VERIFIER: Self =
-        Self { frames: 64 * 1024 * 1024, memory: 256 * 1024 * 1024, ..Self::REFEREE };
+        Self { frames: 64 * 1024 * 1024, memory: 64 * 1024 * 1024, ..Self::REFEREE };
 }
 
 /// Groups of a grid in one direction, as on every device.
@@ -171,19 +171,7 @@ impl Kernel {
     /// Checks that one entry point of a source is exact, and normalises it.
     pub fn check(source: &str, entry: &str, limits: Limits) -> Result<Self, Ineligible> {
         scan::scan(source, &limits)?;
-        let mut module = naga::front::wgsl::parse_str(source).map_err(|error| {
-            let at = error.location(source).map_or(Location { line: 1, column: 1 }, |at| {
-                Location { line: at.line_number, column: at.line_position }
-            });
-            Ineligible::Parse { at, reason: error.message().to_owned() }
-        })?;
-        validate(&module)?;
-        module.entry_points.retain(|found| found.name == entry);
-        if module.entry_points.len() != 1 {
-            return Err(Ineligible::Entry { name: entry.to_owned() });
-        }
-        compact(&mut module, KeepUnused::No);
-        let info = validate(&module)?;
+        let (mut module, info) = guarded(|| parse(source, entry))?;
         eligible::eligible(&module, &info, &limits)?;
         normalise::normalise(&mut module, &info);
         let info = validate(&module)?;
@@ -319,6 +307,33 @@ fn effect(change: Change, before: u32, after: u32) -> Effect {
     }
 }
 
+/// The parser is not ours. Should it give up in a way that it does not foresee, then the source is
+/// refused on every node, and no node stops.
+fn guarded<T>(work: impl FnOnce() -> Result<T, Ineligible>) -> Result<T, Ineligible> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(Ineligible::Invalid { reason: "the parser could not go on".to_owned() })
+    })
+}
+
+/// A valid module with one entry point, and nothing that it does not use.
+fn parse(source: &str, entry: &str) -> Result<(Module, ModuleInfo), Ineligible> {
+    let mut module = naga::front::wgsl::parse_str(source).map_err(|error| {
+        let at = error.location(source).map_or(Location { line: 1, column: 1 }, |at| Location {
+            line: at.line_number,
+            column: at.line_position,
+        });
+        Ineligible::Parse { at, reason: error.message().to_owned() }
+    })?;
+    validate(&module)?;
+    module.entry_points.retain(|found| found.name == entry);
+    if module.entry_points.len() != 1 {
+        return Err(Ineligible::Entry { name: entry.to_owned() });
+    }
+    compact(&mut module, KeepUnused::No);
+    let info = validate(&module)?;
+    Ok((module, info))
+}
+
 fn validate(module: &Module) -> Result<ModuleInfo, Ineligible> {
     Validator::new(ValidationFlags::all(), Capabilities::empty()).validate(module).map_err(
         |error| {
@@ -363,4 +378,16 @@ fn bindings(module: &Module) -> Vec<Binding> {
     let mut bindings: Vec<Binding> = buffers.collect();
     bindings.sort_by_key(|binding| (binding.group, binding.binding));
     bindings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parser_that_gives_up_refuses_the_source() {
+        let refused = guarded::<()>(|| panic!("as parsers do"));
+        assert!(matches!(refused, Err(Ineligible::Invalid { .. })));
+        assert_eq!(guarded(|| Ok(7)), Ok(7));
+    }
 }

@@ -8,11 +8,15 @@ use std::collections::BTreeMap;
 
 /// Words of a frame.
 const FRAME: u32 = u16::MAX as u32;
+/// How much may be looked at, for every operation that there may be.
+const WORK: usize = 8;
 
 /// Code that grows at its end.
 pub(super) struct Assembler {
     ops: Vec<Op>,
     most: usize,
+    /// What was looked at while compiling, whether or not it became code.
+    work: usize,
     /// Where each label is, once it is known. Until the end, jumps hold labels.
     labels: Vec<u32>,
     /// The charge to which further operations add their cost.
@@ -30,6 +34,7 @@ impl Assembler {
         Self {
             ops: Vec::new(),
             most,
+            work: 0,
             labels: Vec::new(),
             charge: None,
             frame: 0,
@@ -108,11 +113,24 @@ impl Assembler {
         Ok(())
     }
 
+    /// Counts what costs time here and may leave no code: functions that do nothing, called by
+    /// functions that call them twice, and so on.
+    pub(super) fn work(&mut self, pieces: usize) -> Result<(), Ineligible> {
+        self.work = self.work.saturating_add(pieces);
+        let wide = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        let (size, limit) = (wide(self.work), wide(self.most.saturating_mul(WORK)));
+        if size > limit {
+            return Err(Ineligible::TooLarge { what: "pieces of inlined code", size, limit });
+        }
+        Ok(())
+    }
+
     /// A target for jumps whose place is not known yet.
-    pub(super) fn label(&mut self) -> u32 {
+    pub(super) fn label(&mut self) -> Result<u32, Ineligible> {
+        self.work(1)?;
         let label = u32::try_from(self.labels.len()).unwrap_or(u32::MAX);
         self.labels.push(0);
-        label
+        Ok(label)
     }
 
     /// Puts a label here.

@@ -13,9 +13,20 @@ impl Lower<'_> {
         if let Expression::ZeroValue(ty) = &arena[handle] {
             return self.out.zeros(self.layout.words(*ty));
         }
+        // A table that is named often is collected once.
+        let named = match &arena[handle] {
+            Expression::Constant(constant) => Some(*constant),
+            _ => None,
+        };
+        if let Some(found) = named.and_then(|constant| self.constants.get(&constant)) {
+            return Ok(*found);
+        }
         let mut words = Vec::new();
         self.collect(arena, handle, &mut words)?;
-        self.out.numbers(words)
+        self.out.work(words.len())?;
+        let found = self.out.numbers(words)?;
+        self.constants.extend(named.map(|constant| (constant, found)));
+        Ok(found)
     }
 
     /// Depth is bounded by the types within types that a kernel may have.

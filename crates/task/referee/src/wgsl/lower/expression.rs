@@ -17,7 +17,8 @@ impl<'a> Lower<'a> {
         if let Some(held) = on.held.get(&handle) {
             return Ok(*held);
         }
-        let place = |base| super::Place { memory: super::Memory::Frame, base, offset: None };
+        let place =
+            |base| super::Place { memory: super::Memory::Frame, base, offset: None, vector: None };
         let missing = Ineligible::Construct { what: "a value before it is there" };
         match &on.function.expressions[handle] {
             Expression::FunctionArgument(index) => {
@@ -49,6 +50,7 @@ impl<'a> Lower<'a> {
         handle: Node,
     ) -> Result<Held, Ineligible> {
         use Expression as E;
+        self.out.work(1)?;
         Ok(Held::Value(match &on.function.expressions[handle] {
             E::Access { base, index } => {
                 let index = self.value(on, *index)?;

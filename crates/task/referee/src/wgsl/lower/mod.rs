@@ -20,8 +20,8 @@ use super::{
 };
 use assemble::Assembler;
 use naga::{
-    AddressSpace, BuiltIn, Expression, Function, GlobalVariable, Handle, LocalVariable, Module,
-    TypeInner,
+    AddressSpace, BuiltIn, Constant, Expression, Function, GlobalVariable, Handle, LocalVariable,
+    Module, TypeInner,
     proc::TypeResolution,
     valid::{FunctionInfo, ModuleInfo},
 };
@@ -46,6 +46,7 @@ pub(super) fn lower(
         layout: Layout::new(module),
         out: Assembler::new(limits.ops),
         globals: BTreeMap::new(),
+        constants: BTreeMap::new(),
         lengths: Vec::new(),
         shared: 0,
         barriers: false,
@@ -58,7 +59,7 @@ pub(super) fn lower(
         let held = lower.entry_argument(argument, &places)?;
         activation.arguments.push(held);
     }
-    activation.end = lower.out.label();
+    activation.end = lower.out.label()?;
     lower.enter(&mut activation, 0)?;
     lower.out.bind(activation.end);
     lower.out.push(Op::End)?;
@@ -121,6 +122,7 @@ struct Lower<'a> {
     layout: Layout<'a>,
     out: Assembler,
     globals: BTreeMap<Handle<GlobalVariable>, Place>,
+    constants: BTreeMap<Handle<Constant>, Reg>,
     lengths: Vec<Length>,
     shared: u32,
     barriers: bool,
@@ -179,7 +181,7 @@ impl<'a> Lower<'a> {
                     (Memory::Buffer(index.ok_or_else(too_many)?), 0)
                 }
             };
-            self.globals.insert(handle, Place { memory, base, offset: None });
+            self.globals.insert(handle, Place { memory, base, offset: None, vector: None });
         }
         Ok(())
     }

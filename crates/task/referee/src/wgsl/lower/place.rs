@@ -23,9 +23,21 @@ pub(super) struct Place {
     pub(super) memory: Memory,
     pub(super) base: u32,
     pub(super) offset: Option<Reg>,
+    /// The vector that this is a component of: where it begins, and its words.
+    pub(super) vector: Option<(u32, Option<Reg>, u16)>,
 }
 
 impl Place {
+    /// The vector that a component of it is in.
+    fn around(self, inner: &TypeInner) -> Option<(u32, Option<Reg>, u16)> {
+        match inner {
+            TypeInner::Vector { size, .. } => {
+                Some((self.base, self.offset, u16::from(u8::from(*size))))
+            }
+            _ => None,
+        }
+    }
+
     fn in_buffer(self) -> bool {
         matches!(self.memory, Memory::Buffer(_))
     }
@@ -52,8 +64,10 @@ impl<'a> Lower<'a> {
         pointer: Handle<Expression>,
         index: u32,
     ) -> Place {
-        let part = self.layout.part(&self.pointee(on, pointer), index, place.in_buffer());
-        Place { base: place.base.saturating_add(part), ..place }
+        let inner = self.pointee(on, pointer);
+        let part = self.layout.part(&inner, index, place.in_buffer());
+        let vector = place.around(&inner);
+        Place { base: place.base.saturating_add(part), vector, ..place }
     }
 
     /// An element of what a pointer points to, chosen while the kernel runs.
@@ -64,14 +78,16 @@ impl<'a> Lower<'a> {
         pointer: Handle<Expression>,
         index: Reg,
     ) -> Result<Place, Ineligible> {
-        let step = self.layout.step(&self.pointee(on, pointer), place.in_buffer());
+        let inner = self.pointee(on, pointer);
+        let step = self.layout.step(&inner, place.in_buffer());
         let mut words = self.scaled(index, step)?;
         if let Some(before) = place.offset {
             let to = self.out.room(1)?;
             self.out.push(Op::Binary { op: Binary::Add, to, left: before, right: words })?;
             words = to;
         }
-        Ok(Place { offset: Some(words), ..place })
+        let vector = place.around(&inner);
+        Ok(Place { offset: Some(words), vector, ..place })
     }
 
     /// An index, times the words of an element.
@@ -107,6 +123,14 @@ impl<'a> Lower<'a> {
     ) -> Result<(), Ineligible> {
         let place = self.place(on, pointer)?;
         let inner = self.pointee(on, pointer);
+        // The language lets a device write a whole vector where one component is stored.
+        if let (Some((base, offset, count)), true) = (place.vector, place.memory != Memory::Frame) {
+            let at = self.at(Place { base, offset, ..place })?;
+            self.out.push(match place.memory {
+                Memory::Buffer(buffer) => Op::TouchBuffer { buffer, count, at },
+                _ => Op::TouchShared { count, at },
+            })?;
+        }
         let words = self.layout.words_of(&inner);
         self.transfer(place, &inner, from, words, false)
     }

@@ -34,7 +34,7 @@ impl<'a> Lower<'a> {
             Statement::Block(inner) => self.block(on, inner, depth),
             Statement::If { condition, accept, reject } => {
                 let condition = self.value(on, *condition)?;
-                let (otherwise, end) = (self.out.label(), self.out.label());
+                let (otherwise, end) = (self.out.label()?, self.out.label()?);
                 self.out.push(Op::JumpUnless(condition, otherwise))?;
                 self.block(on, accept, depth)?;
                 if !reject.is_empty() {
@@ -92,7 +92,7 @@ impl<'a> Lower<'a> {
         break_if: Option<Handle<Expression>>,
         depth: usize,
     ) -> Result<(), Ineligible> {
-        let (start, again, leave) = (self.out.label(), self.out.label(), self.out.label());
+        let (start, again, leave) = (self.out.label()?, self.out.label()?, self.out.label()?);
         self.out.bind(start);
         on.exits.push(Exits { leave, again: Some(again) });
         self.block(on, body, depth)?;
@@ -118,8 +118,8 @@ impl<'a> Lower<'a> {
         depth: usize,
     ) -> Result<(), Ineligible> {
         let selector = self.value(on, selector)?;
-        let leave = self.out.label();
-        let labels: Vec<u32> = cases.iter().map(|_| self.out.label()).collect();
+        let leave = self.out.label()?;
+        let labels = cases.iter().map(|_| self.out.label()).collect::<Result<Vec<u32>, _>>()?;
         let mut otherwise = leave;
         for (case, label) in cases.iter().zip(&labels) {
             let bits = match case.value {
@@ -161,7 +161,7 @@ impl<'a> Lower<'a> {
             arguments.iter().map(|argument| self.held(on, *argument)).collect();
         let callee = &module.functions[function];
         let mut inner = Activation::new(callee, &info[function], held?);
-        inner.end = self.out.label();
+        inner.end = self.out.label()?;
         if let Some(answer) = &callee.result {
             let words = self.layout.words(answer.ty);
             inner.given = Some((self.out.room(words)?, self.out.count(words)?));
