@@ -5,8 +5,14 @@
 //! (fuel, memory, depth of calls) are counted and not measured, and nothing depends on the machine.
 //!
 //! - [`wasm`]: programs in WebAssembly, without floats and without anything from outside.
+//! - [`wgsl`]: kernels in WGSL, with integers only and with nothing left to the device.
 //!
-//! The interpreter and its table of costs are consensus: its version is pinned exactly, and another
-//! version is another version of the rules. Not here: who disputes what, and who pays.
+//! The interpreters and their tables of costs are consensus: their versions are pinned exactly, and
+//! another version is another version of the rules. Not here: who disputes what, and who pays.
+//!
+//! With the feature `generate` there are random kernels, for comparisons with devices.
 
+#[cfg(feature = "generate")]
+pub mod generate;
 pub mod wasm;
+pub mod wgsl;
