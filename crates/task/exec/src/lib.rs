@@ -18,7 +18,11 @@ pub mod artifact;
 pub mod backend;
 pub mod child;
 pub mod compare;
+#[cfg(feature = "gpu")]
+pub mod device;
 mod fault;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 pub mod program;
 mod protocol;
 pub mod record;
