@@ -6,6 +6,7 @@
 
 use super::device::Lent;
 use super::error::SandboxError;
+use super::own::Libraries;
 use super::spec::{INPUTS, LAYERS, Network, Root, SECRETS, Spec, WORK, Work};
 use super::walls::Walls;
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
@@ -56,8 +57,9 @@ impl Line {
     pub(super) fn build(
         spec: &Spec,
         lent: &Lent,
+        libraries: &Libraries,
         walls: Walls,
-        filter: Option<Vec<u8>>,
+        filter: Option<&[u8]>,
     ) -> Result<Self, SandboxError> {
         let mut line = Self::default();
         line.namespaces(spec, walls);
@@ -71,6 +73,9 @@ impl Line {
         }
         for secret in &spec.secrets {
             line.data("--file", "0400", &secret.bytes, &Path::new(SECRETS).join(&secret.name))?;
+        }
+        for (source, place) in libraries.places() {
+            line.three("--ro-bind", source, &place);
         }
         for node in &lent.nodes {
             line.three("--dev-bind", node, node);
@@ -89,7 +94,7 @@ impl Line {
             line.words(["--remount-ro", "/dev", "--remount-ro", "/"]);
         }
         if let Some(filter) = filter {
-            let number = line.hold(memory_file(&filter)?);
+            let number = line.hold(memory_file(filter)?);
             line.words(["--seccomp", &number]);
         }
         Ok(line)

@@ -53,13 +53,14 @@ fn rules(opening: Opening) -> Result<Rules, seccompiler::BackendError> {
         rules.insert(libc::SYS_memfd_create, Vec::new());
     }
     rules.insert(libc::SYS_clone, vec![masked(0, NAMESPACES, 0)?]);
-    let fifo = || masked(MKNOD_MODE, u64::from(libc::S_IFMT), u64::from(libc::S_IFIFO));
-    rules.insert(libc::SYS_mknodat, vec![masked(2, wide(libc::S_IFMT), wide(libc::S_IFIFO))?]);
-    if let Some(mknod) = MKNOD {
-        rules.insert(mknod, vec![fifo()?]);
+    // The older form has no folder in front, so its mode is one argument earlier.
+    for (mknod, mode) in MKNOD.into_iter().map(|number| (number, 1)).chain([(libc::SYS_mknodat, 2)])
+    {
+        rules.insert(mknod, vec![masked(mode, wide(libc::S_IFMT), wide(libc::S_IFIFO))?]);
     }
     let families = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
     rules.insert(libc::SYS_socket, equal(0, &families.map(signed))?);
+    rules.insert(libc::SYS_socketpair, equal(0, &[signed(libc::AF_UNIX)])?);
     let not = TERMINAL.map(|request| condition(1, SeccompCmpOp::Ne, request));
     let not = not.into_iter().collect::<Result<_, _>>()?;
     rules.insert(libc::SYS_ioctl, vec![SeccompRule::new(not)?]);
@@ -68,14 +69,13 @@ fn rules(opening: Opening) -> Result<Rules, seccompiler::BackendError> {
     Ok(rules)
 }
 
-/// Where `mknod` has its mode; its newer form has one argument more in front.
-const MKNOD_MODE: u8 = 1;
-
 /// Every flag of `clone` that makes a namespace.
 const NAMESPACES: u64 = 0x7e02_0000;
 
 /// Requests that type into a terminal, or act on the machine's console and line disciplines.
-const TERMINAL: [u64; 4] = [libc::TIOCSTI, 0x541c, libc::TIOCSETD, libc::TIOCCONS];
+/// The C library gives them different types on different systems, so they stand here as numbers:
+/// TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD.
+const TERMINAL: [u64; 4] = [0x5412, 0x541c, 0x541d, 0x5423];
 
 /// What a process may say about itself: its name, its parent's death, its own restrictions.
 const PRCTL: [i32; 12] = [
@@ -325,7 +325,6 @@ const SOCKETS: &[i64] = &[
     libc::SYS_sendto,
     libc::SYS_setsockopt,
     libc::SYS_shutdown,
-    libc::SYS_socketpair,
 ];
 
 /// Older forms of the calls above, which only this architecture has.
@@ -438,6 +437,6 @@ mod tests {
         let open = compile(OPEN).unwrap();
         let closed = compile(Opening { memory_files: false }).unwrap();
         assert!(closed.len() < open.len());
-        assert!(open.len() % 8 == 0 && open.len() / 8 <= 4096);
+        assert!(open.len().is_multiple_of(8) && open.len() / 8 <= 4096);
     }
 }

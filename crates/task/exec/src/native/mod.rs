@@ -27,8 +27,11 @@ mod filter;
 mod guest;
 pub mod image;
 mod inner;
+pub mod measure;
 mod meter;
+mod own;
 mod probe;
+pub mod python;
 mod spec;
 mod walls;
 
@@ -69,6 +72,14 @@ pub struct Sandbox {
     program: Arc<std::fs::File>,
     place: Option<Place>,
     walls: walls::Walls,
+    filters: Arc<Filters>,
+}
+
+/// The lists of system calls as the kernel reads them: one where it counts memory, one where not.
+#[derive(Debug)]
+struct Filters {
+    counted: Vec<u8>,
+    watched: Vec<u8>,
 }
 
 impl Sandbox {
@@ -86,7 +97,11 @@ impl Sandbox {
         let program = std::fs::File::open("/proc/self/exe");
         let program = Arc::new(program.map_err(SandboxError::system("opening our own program"))?);
         let (_, place) = Place::find();
-        Ok(Self { bwrap, program, place, walls: walls::Walls::ALL })
+        let filters = Arc::new(Filters {
+            counted: filter::compile(Opening { memory_files: true })?,
+            watched: filter::compile(Opening { memory_files: false })?,
+        });
+        Ok(Self { bwrap, program, place, walls: walls::Walls::ALL, filters })
     }
 
     /// Runs a guest that does nothing, and gives the version of its second wall.
@@ -176,9 +191,13 @@ impl Sandbox {
         }
         let group = self.place.as_ref().map(|place| place.create(&spec.limits)).transpose();
         let group = group.map_err(SandboxError::system("making a control group"))?;
-        let opening = Opening { memory_files: group.is_some() };
-        let filter = self.walls.filter.then(|| filter::compile(opening)).transpose()?;
-        let mut line = Line::build(&spec, &lent, self.walls, filter)?;
+        let filter = if group.is_some() { &self.filters.counted } else { &self.filters.watched };
+        let filter = self.walls.filter.then_some(filter.as_slice());
+        let libraries = match spec.root {
+            Root::System => own::Libraries::default(),
+            Root::Image(_) => own::Libraries::find(),
+        };
+        let mut line = Line::build(&spec, &lent, &libraries, self.walls, filter)?;
 
         let (control, theirs) =
             UnixDatagram::pair().map_err(SandboxError::system("making a socket"))?;
@@ -195,11 +214,13 @@ impl Sandbox {
         let plan = serde_json::to_string(&plan).expect("a plan is numbers and text");
         line.arguments.extend(["--info-fd".into(), told.into()]);
         let arguments = line.hand_over()?;
-        let arguments = ["--args", &arguments, "--", &program, INNER, &plan].map(str::to_owned);
+        let mut words = ["--args", &arguments, "--"].map(str::to_owned).to_vec();
+        words.extend(libraries.start());
+        words.extend([program, INNER.to_owned(), plan]);
 
         let doors = group.as_ref().map(cgroup::Group::doors).transpose();
         let doors = doors.map_err(SandboxError::system("opening a control group"))?;
-        let command = self.command(&arguments, &line, doors.unwrap_or_default());
+        let command = self.command(&words, &line, doors.unwrap_or_default());
         Ok(Prepared { spec, command, line, control: control.into(), info, group })
     }
 

@@ -36,7 +36,7 @@ pub(crate) fn look(weak: Needs) -> Vec<String> {
         if is_root() && field("Uid").split('\t').any(|user| user == "0") {
             findings.push(format!("{process} is root"));
         }
-        if weak == Needs::Everything && (field("Seccomp") != "2" || field("NoNewPrivs") != "1") {
+        if weak.is_whole() && (field("Seccomp") != "2" || field("NoNewPrivs") != "1") {
             findings.push(format!("{process} has no filter"));
         }
         if read("mountinfo").contains(" /work/") {

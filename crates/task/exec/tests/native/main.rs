@@ -8,17 +8,24 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
+    clippy::arithmetic_side_effects,
     reason = "a test stops where it fails"
 )]
 
 use libtest_mimic::{Arguments, Trial};
+use opengpu_exec::native::image::{self, ImageLimits};
+use opengpu_exec::native::measure;
+use opengpu_exec::native::python::{
+    self, Environment, LayerError, Layers, Requirements, Span, Wheels,
+};
 use opengpu_exec::native::{
-    Cgroup, Finished, How, Input, Limits, Refusal, Sandbox, SandboxError, Secret, Spec, Work,
+    Cgroup, Finished, How, Input, Limits, Refusal, Root, Sandbox, SandboxError, Secret, Spec, Work,
     inner_main,
 };
+use sha2::{Digest as _, Sha256};
 use std::io::{Read as _, Write as _};
-use std::path::Path;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 fn main() -> ExitCode {
@@ -72,6 +79,11 @@ const CASES: &[(&str, Case)] = cases![
     a_guest_survives_the_thread_that_asked_for_it,
     the_probe_tells_what_stands,
     a_guest_does_not_learn_where_its_inputs_came_from,
+    an_image_without_our_libraries_runs_on_its_own_files_alone,
+    a_training_loop_in_two_spans_ends_in_the_same_bytes,
+    a_checkpoint_that_was_changed_changes_the_end,
+    packages_of_a_task_are_unpacked_inside_and_found_by_its_script,
+    a_start_is_measured_beside_bubblewrap_alone,
 ];
 
 fn run(sandbox: &Sandbox, spec: Spec) -> Finished {
@@ -274,6 +286,131 @@ fn a_guest_does_not_learn_where_its_inputs_came_from(sandbox: &Sandbox) {
     spec.inputs.push(Input { source: folder.path().to_owned(), place });
     let said = said(&run(sandbox, spec));
     assert!(said.starts_with("data\n") && !said.contains(&name), "{said}");
+}
+
+/// An image with a shell, the one library that it needs, and nothing else.
+fn an_image_without_our_libraries_runs_on_its_own_files_alone(sandbox: &Sandbox) {
+    let folder = work_folder();
+    let maps = "cat /proc/self/maps | grep -o '/.*' | sort -u";
+    let loaded = String::from_utf8(run(sandbox, shell(maps)).stdout).unwrap();
+    let mut layer = tar::Builder::new(Vec::new());
+    for path in loaded.lines().filter(|path| path.contains("/libc.so") || path.contains("/ld-")) {
+        let name = Path::new(path).file_name().unwrap();
+        let place = if path.contains("/ld-") { loader_folder() } else { "lib" };
+        layer.append_path_with_name(path, Path::new(place).join(name)).unwrap();
+    }
+    layer.append_path_with_name(std::fs::canonicalize("/bin/sh").unwrap(), "bin/sh").unwrap();
+    let layout = folder.path().join("layout");
+    layout_of(&layout, &layer.into_inner().unwrap());
+    let image =
+        image::unpack(&layout, &folder.path().join("cache"), ImageLimits::default()).unwrap();
+    assert_eq!(image.command, ["/bin/sh"]);
+    assert_eq!(
+        image::unpack(&layout, &folder.path().join("cache"), ImageLimits::default()).unwrap(),
+        image
+    );
+    let script = "test -e /usr && echo usr; test -e /etc/passwd && echo etc; echo /*; echo x > /bin/y || echo kept";
+    let mut spec = Spec::new("/bin/sh", &["-c", script]);
+    spec.root = Root::Image(image.root);
+    let finished = run(sandbox, spec);
+    let said = said(&finished);
+    assert!(said.starts_with("/bin /dev /inputs /lib") && said.ends_with("kept\n"), "{finished:?}");
+    assert!(!said.contains("usr") && !said.contains("etc"), "{said}");
+}
+
+const fn loader_folder() -> &'static str {
+    if cfg!(target_arch = "x86_64") { "lib64" } else { "lib" }
+}
+
+/// Writes the layout of an image with one layer that is not compressed.
+fn layout_of(folder: &Path, layer: &[u8]) {
+    std::fs::create_dir_all(folder.join("blobs/sha256")).unwrap();
+    let part = |kind: &str, bytes: &[u8]| {
+        let digest = hex::encode(Sha256::digest(bytes));
+        std::fs::write(folder.join("blobs/sha256").join(&digest), bytes).unwrap();
+        format!(
+            r#"{{"mediaType": "{kind}", "digest": "sha256:{digest}", "size": {}}}"#,
+            bytes.len()
+        )
+    };
+    let layer = part("application/vnd.oci.image.layer.v1.tar", layer);
+    let settings =
+        part("application/vnd.oci.image.config.v1+json", br#"{"config": {"Cmd": ["/bin/sh"]}}"#);
+    let manifest = format!(r#"{{"config": {settings}, "layers": [{layer}]}}"#);
+    let manifest = part("application/vnd.oci.image.manifest.v1+json", manifest.as_bytes());
+    std::fs::write(folder.join("index.json"), format!(r#"{{"manifests": [{manifest}]}}"#)).unwrap();
+}
+
+/// Linear regression by stochastic descent, with numpy where it is installed.
+const TRAINING: &[u8] = include_bytes!("training.py");
+
+/// Runs the steps of a span, and gives the checkpoints after these.
+fn train(sandbox: &Sandbox, span: &Span, wanted: [u64; 2]) -> [Vec<(PathBuf, Vec<u8>)>; 2] {
+    let mut spec = Environment::default().spec(TRAINING, &[], None);
+    span.apply(&mut spec);
+    let finished = run(sandbox, spec);
+    assert_eq!(finished.ended.how, How::Exited(0), "{finished:?}");
+    wanted.map(|step| python::checkpoint(&finished.outputs, step, 1 << 20).unwrap())
+}
+
+/// Puts a checkpoint into a folder, from which another run begins.
+fn keep(folder: &Path, files: &[(PathBuf, Vec<u8>)]) -> PathBuf {
+    let folder = folder.join("checkpoint");
+    std::fs::create_dir(&folder).unwrap();
+    for (name, bytes) in files {
+        std::fs::write(folder.join(name), bytes).unwrap();
+    }
+    folder
+}
+
+fn a_training_loop_in_two_spans_ends_in_the_same_bytes(sandbox: &Sandbox) {
+    let whole = Span { from: 0, until: 40, every: 20, checkpoint: None };
+    let [middle, end] = train(sandbox, &whole, [20, 40]);
+    assert!(middle.len() >= 2 && end.len() >= 2 && middle != end, "{middle:?}");
+    let folder = work_folder();
+    let checkpoint = Some(keep(folder.path(), &middle));
+    let rest = Span { from: 20, until: 40, every: 20, checkpoint };
+    assert_eq!(train(sandbox, &rest, [20, 40]), [Vec::new(), end]);
+}
+
+fn a_checkpoint_that_was_changed_changes_the_end(sandbox: &Sandbox) {
+    let whole = Span { from: 0, until: 4, every: 2, checkpoint: None };
+    let [mut middle, end] = train(sandbox, &whole, [2, 4]);
+    let array = middle.iter_mut().find(|(name, _)| name.ends_with("0000.npy")).unwrap();
+    *array.1.last_mut().unwrap() ^= 1;
+    let folder = work_folder();
+    let checkpoint = Some(keep(folder.path(), &middle));
+    let [_, other] = train(sandbox, &Span { from: 2, checkpoint, ..whole }, [2, 4]);
+    assert_ne!(other, end);
+}
+
+fn packages_of_a_task_are_unpacked_inside_and_found_by_its_script(sandbox: &Sandbox) {
+    let folder = work_folder();
+    let wheels = folder.path().join("wheels");
+    std::fs::create_dir(&wheels).unwrap();
+    let made =
+        Command::new("python3").arg("-c").arg(include_str!("wheel.py")).arg(&wheels).status();
+    if !made.unwrap().success() {
+        println!("this Python has no wheel of pip to unpack others with");
+        return;
+    }
+    let layers = Layers::new(folder.path().join("layers"), Wheels::Folder(wheels));
+    let environment = Environment::default();
+    let requirements = Requirements::parse("tiny==1.0").unwrap();
+    let layer = layers.provide(sandbox, &environment, &requirements).unwrap();
+    assert_eq!(layers.provide(sandbox, &environment, &requirements).unwrap(), layer);
+    let finished =
+        run(sandbox, environment.spec(b"import tiny; print(tiny.WORD)", &[], Some(&layer)));
+    assert_eq!(said(&finished), "found\n", "{finished:?}");
+    let missing = Requirements::parse("missing==1.0").unwrap();
+    let refused = layers.provide(sandbox, &environment, &missing);
+    assert!(matches!(refused, Err(LayerError::Unpack { .. })), "{refused:?}");
+    assert_eq!(std::fs::read_dir(folder.path().join("layers")).unwrap().count(), 1);
+}
+
+fn a_start_is_measured_beside_bubblewrap_alone(sandbox: &Sandbox) {
+    let turns = measure::starts(sandbox, 2).unwrap();
+    assert!(turns.len() == 2 && turns.iter().all(|turn| turn.bare < turn.ours * 100));
 }
 
 /// A folder with a `work` in it that the user of the sandbox can reach.
