@@ -15,6 +15,7 @@ mod cargo;
 mod ci;
 mod dist;
 mod guests;
+mod hostile;
 mod packages;
 mod process;
 mod sim;
@@ -46,6 +47,8 @@ enum Command {
     Soak(soak::Arguments),
     /// Simulate whole networks with faults, one per seed.
     Sim(sim::Arguments),
+    /// Run jobs that try to get out of the sandbox, to use up everything, or to stay.
+    Hostile(hostile::Arguments),
     /// Measure, and print one `want` line per wanted figure.
     Bench(bench::Arguments),
     /// Do what continuous integration does.
@@ -75,6 +78,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Tidy => tidy::run(),
         Command::Soak(arguments) => soak::run(&arguments, cargo::Profile::Release),
         Command::Sim(arguments) => sim::run(&arguments),
+        Command::Hostile(arguments) => hostile::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Ci => ci::run(),
         Command::Dist => dist::run(),

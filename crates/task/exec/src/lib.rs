@@ -23,6 +23,8 @@ pub mod device;
 mod fault;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+#[cfg(target_os = "linux")]
+pub mod native;
 pub mod program;
 mod protocol;
 pub mod record;

@@ -1,0 +1,442 @@
+//! Which system calls exist for a guest: a list of what is allowed, compiled for the kernel (seccomp).
+//!
+//! Everything else answers "not implemented", which programs know how to live with: they try the
+//! older way. So a call that a future kernel adds is closed from its first day.
+//!
+//! Some calls are open for some arguments only: no new namespaces, no device files, no typing into
+//! a terminal, and no kind of socket beside local ones and those of the internet.
+
+use super::error::SandboxError;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
+use std::collections::BTreeMap;
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// What differs between sandboxes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opening {
+    /// Files that live in no folder are allowed only where a cgroup counts their memory.
+    pub(super) memory_files: bool,
+}
+
+/// The filter as the kernel reads it.
+pub(super) fn compile(opening: Opening) -> Result<Vec<u8>, SandboxError> {
+    let failed = |error: seccompiler::BackendError| SandboxError::Setup {
+        stage: "filter",
+        said: error.to_string(),
+    };
+    let architecture = TargetArch::try_from(std::env::consts::ARCH).map_err(failed)?;
+    let filter = SeccompFilter::new(
+        rules(opening).map_err(failed)?,
+        SeccompAction::Errno(libc::ENOSYS.unsigned_abs()),
+        SeccompAction::Allow,
+        architecture,
+    )
+    .map_err(failed)?;
+    let program = BpfProgram::try_from(filter).map_err(failed)?;
+    let mut bytes = Vec::with_capacity(program.len().saturating_mul(8));
+    for instruction in program {
+        bytes.extend(instruction.code.to_ne_bytes());
+        bytes.extend([instruction.jt, instruction.jf]);
+        bytes.extend(instruction.k.to_ne_bytes());
+    }
+    Ok(bytes)
+}
+
+fn rules(opening: Opening) -> Result<Rules, seccompiler::BackendError> {
+    let open = FILES.iter().chain(MEMORY).chain(PROCESSES).chain(TIME).chain(SOCKETS).chain(LEGACY);
+    let mut rules: Rules = open.map(|&number| (number, Vec::new())).collect();
+    if opening.memory_files {
+        rules.insert(libc::SYS_memfd_create, Vec::new());
+    }
+    rules.insert(libc::SYS_clone, vec![masked(0, NAMESPACES, 0)?]);
+    // The older form has no folder in front, so its mode is one argument earlier.
+    for (mknod, mode) in MKNOD.into_iter().map(|number| (number, 1)).chain([(libc::SYS_mknodat, 2)])
+    {
+        rules.insert(mknod, vec![masked(mode, wide(libc::S_IFMT), wide(libc::S_IFIFO))?]);
+    }
+    let families = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
+    rules.insert(libc::SYS_socket, equal(0, &families.map(signed))?);
+    rules.insert(libc::SYS_socketpair, equal(0, &[signed(libc::AF_UNIX)])?);
+    let not = TERMINAL.map(|request| condition(1, SeccompCmpOp::Ne, request));
+    let not = not.into_iter().collect::<Result<_, _>>()?;
+    rules.insert(libc::SYS_ioctl, vec![SeccompRule::new(not)?]);
+    rules.insert(libc::SYS_prctl, equal(0, &PRCTL.map(signed))?);
+    rules.insert(libc::SYS_personality, equal(0, &[0, 0xffff_ffff])?);
+    Ok(rules)
+}
+
+/// Every flag of `clone` that makes a namespace.
+const NAMESPACES: u64 = 0x7e02_0000;
+
+/// Requests that type into a terminal, or act on the machine's console and line disciplines.
+/// The C library gives them different types on different systems, so they stand here as numbers:
+/// TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD.
+const TERMINAL: [u64; 4] = [0x5412, 0x541c, 0x541d, 0x5423];
+
+/// What a process may say about itself: its name, its parent's death, its own restrictions.
+const PRCTL: [i32; 12] = [
+    libc::PR_SET_PDEATHSIG,
+    libc::PR_GET_PDEATHSIG,
+    libc::PR_GET_DUMPABLE,
+    libc::PR_SET_DUMPABLE,
+    libc::PR_SET_NAME,
+    libc::PR_GET_NAME,
+    libc::PR_CAPBSET_READ,
+    libc::PR_SET_TIMERSLACK,
+    libc::PR_GET_TIMERSLACK,
+    libc::PR_SET_NO_NEW_PRIVS,
+    libc::PR_GET_NO_NEW_PRIVS,
+    libc::PR_SET_VMA,
+];
+
+const fn wide(number: u32) -> u64 {
+    number as u64
+}
+
+/// The lower half of an argument; the kernel ignores the upper one of what is an `int` to it.
+const fn signed(number: i32) -> u64 {
+    number.cast_unsigned() as u64
+}
+
+fn condition(
+    argument: u8,
+    comparison: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, comparison, value)
+}
+
+fn masked(argument: u8, mask: u64, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {
+    SeccompRule::new(vec![condition(argument, SeccompCmpOp::MaskedEq(mask), value)?])
+}
+
+/// One rule for each value that is allowed.
+fn equal(argument: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let rule = |&value| SeccompRule::new(vec![condition(argument, SeccompCmpOp::Eq, value)?]);
+    values.iter().map(rule).collect()
+}
+
+const FILES: &[i64] = &[
+    libc::SYS_chdir,
+    libc::SYS_close,
+    libc::SYS_close_range,
+    libc::SYS_copy_file_range,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    libc::SYS_eventfd2,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_fadvise64,
+    libc::SYS_fallocate,
+    libc::SYS_fchdir,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_fcntl,
+    libc::SYS_fdatasync,
+    libc::SYS_fgetxattr,
+    libc::SYS_flistxattr,
+    libc::SYS_flock,
+    libc::SYS_fstat,
+    libc::SYS_fstatfs,
+    libc::SYS_fsync,
+    libc::SYS_ftruncate,
+    libc::SYS_getcwd,
+    libc::SYS_getdents64,
+    libc::SYS_getxattr,
+    libc::SYS_inotify_add_watch,
+    libc::SYS_inotify_init1,
+    libc::SYS_inotify_rm_watch,
+    libc::SYS_lgetxattr,
+    libc::SYS_linkat,
+    libc::SYS_listxattr,
+    libc::SYS_llistxattr,
+    libc::SYS_lseek,
+    libc::SYS_mkdirat,
+    libc::SYS_newfstatat,
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_pipe2,
+    libc::SYS_ppoll,
+    libc::SYS_pread64,
+    libc::SYS_preadv,
+    libc::SYS_preadv2,
+    libc::SYS_pselect6,
+    libc::SYS_pwrite64,
+    libc::SYS_pwritev,
+    libc::SYS_pwritev2,
+    libc::SYS_read,
+    libc::SYS_readahead,
+    libc::SYS_readlinkat,
+    libc::SYS_readv,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_sendfile,
+    libc::SYS_splice,
+    libc::SYS_statfs,
+    libc::SYS_statx,
+    libc::SYS_symlinkat,
+    libc::SYS_sync_file_range,
+    libc::SYS_tee,
+    libc::SYS_truncate,
+    libc::SYS_umask,
+    libc::SYS_unlinkat,
+    libc::SYS_utimensat,
+    libc::SYS_write,
+    libc::SYS_writev,
+];
+
+const MEMORY: &[i64] = &[
+    libc::SYS_brk,
+    libc::SYS_get_mempolicy,
+    libc::SYS_madvise,
+    libc::SYS_mbind,
+    libc::SYS_membarrier,
+    libc::SYS_mincore,
+    libc::SYS_mlock,
+    libc::SYS_mlock2,
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_mremap,
+    libc::SYS_msync,
+    libc::SYS_munlock,
+    libc::SYS_munmap,
+    libc::SYS_pkey_alloc,
+    libc::SYS_pkey_free,
+    libc::SYS_pkey_mprotect,
+    libc::SYS_set_mempolicy,
+];
+
+/// Among them the calls by which a process restricts itself further.
+const PROCESSES: &[i64] = &[
+    libc::SYS_capget,
+    libc::SYS_execve,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_futex,
+    libc::SYS_get_robust_list,
+    libc::SYS_getcpu,
+    libc::SYS_getegid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getgroups,
+    libc::SYS_getpgid,
+    libc::SYS_getpid,
+    libc::SYS_getppid,
+    libc::SYS_getpriority,
+    libc::SYS_getrandom,
+    libc::SYS_getresgid,
+    libc::SYS_getresuid,
+    libc::SYS_getrlimit,
+    libc::SYS_getrusage,
+    libc::SYS_getsid,
+    libc::SYS_gettid,
+    libc::SYS_getuid,
+    libc::SYS_kill,
+    libc::SYS_landlock_add_rule,
+    libc::SYS_landlock_create_ruleset,
+    libc::SYS_landlock_restrict_self,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_prlimit64,
+    libc::SYS_restart_syscall,
+    libc::SYS_rseq,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigpending,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_rt_sigsuspend,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_sched_get_priority_max,
+    libc::SYS_sched_get_priority_min,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_getattr,
+    libc::SYS_sched_getparam,
+    libc::SYS_sched_getscheduler,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_yield,
+    libc::SYS_set_robust_list,
+    libc::SYS_set_tid_address,
+    libc::SYS_setgid,
+    libc::SYS_setpgid,
+    libc::SYS_setpriority,
+    libc::SYS_setregid,
+    libc::SYS_setresgid,
+    libc::SYS_setresuid,
+    libc::SYS_setreuid,
+    libc::SYS_setrlimit,
+    libc::SYS_setsid,
+    libc::SYS_setuid,
+    libc::SYS_sigaltstack,
+    libc::SYS_signalfd4,
+    libc::SYS_sysinfo,
+    libc::SYS_tgkill,
+    libc::SYS_tkill,
+    libc::SYS_uname,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
+];
+
+const TIME: &[i64] = &[
+    libc::SYS_clock_getres,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_getitimer,
+    libc::SYS_gettimeofday,
+    libc::SYS_nanosleep,
+    libc::SYS_setitimer,
+    libc::SYS_timer_create,
+    libc::SYS_timer_delete,
+    libc::SYS_timer_getoverrun,
+    libc::SYS_timer_gettime,
+    libc::SYS_timer_settime,
+    libc::SYS_timerfd_create,
+    libc::SYS_timerfd_gettime,
+    libc::SYS_timerfd_settime,
+    libc::SYS_times,
+];
+
+/// Which kinds may be made is decided at `socket`.
+const SOCKETS: &[i64] = &[
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_bind,
+    libc::SYS_connect,
+    libc::SYS_getpeername,
+    libc::SYS_getsockname,
+    libc::SYS_getsockopt,
+    libc::SYS_listen,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmmsg,
+    libc::SYS_recvmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_sendto,
+    libc::SYS_setsockopt,
+    libc::SYS_shutdown,
+];
+
+/// Older forms of the calls above, which only this architecture has.
+#[cfg(target_arch = "x86_64")]
+const LEGACY: &[i64] = &[
+    libc::SYS_access,
+    libc::SYS_alarm,
+    libc::SYS_arch_prctl,
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_creat,
+    libc::SYS_dup2,
+    libc::SYS_epoll_create,
+    libc::SYS_epoll_wait,
+    libc::SYS_eventfd,
+    libc::SYS_fork,
+    libc::SYS_getdents,
+    libc::SYS_getpgrp,
+    libc::SYS_inotify_init,
+    libc::SYS_lchown,
+    libc::SYS_link,
+    libc::SYS_lstat,
+    libc::SYS_mkdir,
+    libc::SYS_open,
+    libc::SYS_pause,
+    libc::SYS_pipe,
+    libc::SYS_poll,
+    libc::SYS_readlink,
+    libc::SYS_rename,
+    libc::SYS_rmdir,
+    libc::SYS_select,
+    libc::SYS_signalfd,
+    libc::SYS_stat,
+    libc::SYS_symlink,
+    libc::SYS_time,
+    libc::SYS_unlink,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_vfork,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const LEGACY: &[i64] = &[];
+
+#[cfg(target_arch = "x86_64")]
+const MKNOD: Option<i64> = Some(libc::SYS_mknod);
+#[cfg(not(target_arch = "x86_64"))]
+const MKNOD: Option<i64> = None;
+
+#[cfg(test)]
+mod tests {
+    use super::{NAMESPACES, Opening, compile, rules};
+
+    const OPEN: Opening = Opening { memory_files: true };
+
+    #[test]
+    fn nothing_that_changes_the_machine_is_on_the_list() {
+        let rules = rules(OPEN).unwrap();
+        for number in [
+            libc::SYS_mount,
+            libc::SYS_umount2,
+            libc::SYS_pivot_root,
+            libc::SYS_chroot,
+            libc::SYS_unshare,
+            libc::SYS_setns,
+            libc::SYS_clone3,
+            libc::SYS_ptrace,
+            libc::SYS_process_vm_readv,
+            libc::SYS_process_vm_writev,
+            libc::SYS_pidfd_getfd,
+            libc::SYS_bpf,
+            libc::SYS_keyctl,
+            libc::SYS_add_key,
+            libc::SYS_request_key,
+            libc::SYS_io_uring_setup,
+            libc::SYS_userfaultfd,
+            libc::SYS_perf_event_open,
+            libc::SYS_open_by_handle_at,
+            libc::SYS_init_module,
+            libc::SYS_finit_module,
+            libc::SYS_kexec_load,
+            libc::SYS_reboot,
+            libc::SYS_swapon,
+            libc::SYS_syslog,
+            libc::SYS_settimeofday,
+            libc::SYS_shmget,
+            libc::SYS_msgget,
+            libc::SYS_mq_open,
+        ] {
+            assert!(!rules.contains_key(&number), "{number}");
+        }
+    }
+
+    #[test]
+    fn every_flag_that_makes_a_namespace_is_in_the_mask() {
+        let flags = [
+            libc::CLONE_NEWCGROUP,
+            libc::CLONE_NEWIPC,
+            libc::CLONE_NEWNET,
+            libc::CLONE_NEWNS,
+            libc::CLONE_NEWPID,
+            libc::CLONE_NEWUSER,
+            libc::CLONE_NEWUTS,
+        ];
+        let mask = flags.into_iter().fold(0, |mask, flag| mask | u64::from(flag.unsigned_abs()));
+        assert_eq!(mask, NAMESPACES);
+    }
+
+    #[test]
+    fn the_filter_fits_into_the_kernel_and_depends_on_who_counts_memory() {
+        let open = compile(OPEN).unwrap();
+        let closed = compile(Opening { memory_files: false }).unwrap();
+        assert!(closed.len() < open.len());
+        assert!(open.len().is_multiple_of(8) && open.len() / 8 <= 4096);
+    }
+}

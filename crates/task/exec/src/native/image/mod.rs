@@ -1,0 +1,327 @@
+//! Images in the form of the Open Container Initiative, from a folder or one tar file.
+//!
+//! ```text
+//!   index.json ──► manifest ──► settings
+//!                     └───────► layers, oldest first ──► one folder, the guest's root
+//! ```
+//!
+//! Everything in an image comes from a stranger. Every part is checked against its digest, every count
+//! and size has a limit, and nothing is kept unless all of it was in order: a cache folder appears under
+//! the digest of its manifest at once or not at all.
+//!
+//! Named images (those of a registry) are not fetched here.
+
+mod layer;
+
+use flate2::read::MultiGzDecoder;
+use layer::Unpacker;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// What an image may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageLimits {
+    /// Bytes of all files together, and of one tar file that holds the image.
+    pub bytes: u64,
+    /// Files, folders and links.
+    pub entries: u64,
+    /// Layers.
+    pub layers: usize,
+}
+
+/// Enough for frameworks of machine learning.
+impl Default for ImageLimits {
+    fn default() -> Self {
+        Self { bytes: 32 << 30, entries: 1_000_000, layers: 128 }
+    }
+}
+
+/// An unpacked image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Its files, for [`Root::Image`](super::Root::Image).
+    pub root: PathBuf,
+    /// The digest of its manifest, in hexadecimal.
+    pub digest: String,
+    /// What it runs when nothing else is said.
+    pub command: Vec<String>,
+}
+
+/// Why an image was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// The fault of whoever made it.
+    #[error("the image is malformed: {what}")]
+    Malformed {
+        /// Where.
+        what: String,
+    },
+    /// An attempt to leave its folder.
+    #[error("the image holds a path that leaves it: `{}`", path.display())]
+    Escapes {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Not what its name says.
+    #[error("a part of the image is not {digest}")]
+    Digest {
+        /// What was expected.
+        digest: String,
+    },
+    /// Over a limit.
+    #[error("the image has more than {limit} {what}")]
+    TooMany {
+        /// What is counted.
+        what: &'static str,
+        /// The most.
+        limit: u64,
+    },
+    /// Made for others, or packed in another way.
+    #[error("the image cannot be used here: {what}")]
+    Unsupported {
+        /// Why.
+        what: String,
+    },
+    /// This machine's fault.
+    #[error("{what}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The refusal.
+        #[source]
+        error: io::Error,
+    },
+}
+
+/// Bytes of an index, a manifest or the settings.
+const LARGEST_TEXT: u64 = 4 << 20;
+/// Indexes within indexes.
+const DEEPEST_INDEX: usize = 4;
+
+#[derive(Clone, Debug, Deserialize)]
+struct Part {
+    #[serde(default, rename = "mediaType")]
+    kind: String,
+    digest: String,
+    size: u64,
+    platform: Option<Platform>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Platform {
+    architecture: String,
+    os: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Index {
+    manifests: Vec<Part>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Manifest {
+    config: Part,
+    layers: Vec<Part>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Settings {
+    #[serde(default)]
+    config: Runs,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Runs {
+    #[serde(default, rename = "Entrypoint")]
+    entry: Option<Vec<String>>,
+    #[serde(default, rename = "Cmd")]
+    command: Option<Vec<String>>,
+}
+
+/// Unpacks an image into a cache folder, or finds it there.
+pub fn unpack(source: &Path, cache: &Path, limits: ImageLimits) -> Result<Image, ImageError> {
+    fs::create_dir_all(cache).map_err(system("making the cache"))?;
+    let scratch = tempfile::Builder::new().prefix(".unpack-").tempdir_in(cache);
+    let scratch = scratch.map_err(system("making a folder"))?;
+    let unpacked = scratch.path().join("layout");
+    let layout = if source.is_dir() {
+        source
+    } else {
+        fs::create_dir(&unpacked).map_err(system("making a folder"))?;
+        spread(source, &unpacked, limits)?;
+        &unpacked
+    };
+    let (manifest, digest) = manifest(layout)?;
+    let settings: Settings = read(&blob(layout, &manifest.config)?, Some(&manifest.config))?;
+    let runs = settings.config;
+    let command = runs.entry.into_iter().chain(runs.command).flatten().collect();
+    let root = cache.join(&digest);
+    if !root.is_dir() {
+        let fresh = scratch.path().join("root");
+        fs::create_dir(&fresh).map_err(system("making a folder"))?;
+        let readable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&fresh, readable).map_err(system("opening a folder"))?;
+        layers(layout, &manifest, &fresh, limits)?;
+        match fs::rename(&fresh, &root) {
+            // Somebody else was faster with the same image.
+            Err(_) if root.is_dir() => {}
+            other => other.map_err(system("keeping an image"))?,
+        }
+    }
+    Ok(Image { root, digest, command })
+}
+
+/// Takes the known names of a layout out of a tar file, and nothing else.
+fn spread(source: &Path, into: &Path, limits: ImageLimits) -> Result<(), ImageError> {
+    let file = File::open(source).map_err(system("opening an image"))?;
+    let blobs = into.join("blobs/sha256");
+    fs::create_dir_all(&blobs).map_err(system("making a folder"))?;
+    let mut archive = tar::Archive::new(file.take(limits.bytes));
+    let entries = archive.entries().map_err(unreadable)?.raw(true);
+    for (count, entry) in (0..).zip(entries) {
+        if count >= limits.entries {
+            return Err(ImageError::TooMany { what: "entries", limit: limits.entries });
+        }
+        let mut entry = entry.map_err(unreadable)?;
+        let path = entry.path().map_err(unreadable)?.into_owned();
+        let path = path.strip_prefix("./").unwrap_or(&path);
+        let place = match path.strip_prefix("blobs/sha256") {
+            Ok(name) if name.to_str().is_some_and(is_digest) => blobs.join(name),
+            _ if path == Path::new("index.json") => into.join("index.json"),
+            _ => continue,
+        };
+        // New each time: a second entry of the same name must not be mixed with the first.
+        let mut file = File::create_new(place).map_err(system("making a file"))?;
+        io::copy(&mut entry, &mut file).map_err(unreadable)?;
+    }
+    Ok(())
+}
+
+/// The manifest for this machine, and its digest.
+fn manifest(layout: &Path) -> Result<(Manifest, String), ImageError> {
+    let mut index: Index = read(&layout.join("index.json"), None)?;
+    for _ in 0..DEEPEST_INDEX {
+        let part = choose(&index.manifests)?.clone();
+        let path = blob(layout, &part)?;
+        if part.kind.contains("index") || part.kind.contains("manifest.list") {
+            index = read(&path, Some(&part))?;
+        } else {
+            let manifest = read(&path, Some(&part))?;
+            return Ok((manifest, hexadecimal(&part)?.to_owned()));
+        }
+    }
+    Err(ImageError::Malformed { what: "indexes within indexes without an end".into() })
+}
+
+fn choose(parts: &[Part]) -> Result<&Part, ImageError> {
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let fits = |part: &&Part| {
+        let platform = part.platform.as_ref();
+        platform.is_none_or(|it| it.os == "linux" && it.architecture == architecture)
+    };
+    let missing = || ImageError::Unsupported { what: format!("no manifest for {architecture}") };
+    parts.iter().find(fits).ok_or_else(missing)
+}
+
+fn layers(
+    layout: &Path,
+    manifest: &Manifest,
+    root: &Path,
+    limits: ImageLimits,
+) -> Result<(), ImageError> {
+    if manifest.layers.len() > limits.layers {
+        let limit = u64::try_from(limits.layers).unwrap_or(u64::MAX);
+        return Err(ImageError::TooMany { what: "layers", limit });
+    }
+    let mut unpacker = Unpacker::new(root, limits)?;
+    for part in &manifest.layers {
+        let file = File::open(blob(layout, part)?).map_err(system("opening a layer"))?;
+        let mut read = Counted::new(file, part.size);
+        match part.kind.rsplit(['.', '+']).next() {
+            Some("gzip") => unpacker.layer(MultiGzDecoder::new(&mut read))?,
+            Some("tar") => unpacker.layer(&mut read)?,
+            _ => return Err(ImageError::Unsupported { what: format!("layers of {}", part.kind) }),
+        }
+        read.verify(part)?;
+    }
+    Ok(())
+}
+
+/// Reads a text of an image; its digest is checked when there is one.
+fn read<T: DeserializeOwned>(path: &Path, part: Option<&Part>) -> Result<T, ImageError> {
+    let file = File::open(path).map_err(system("opening a part of an image"))?;
+    let mut read = Counted::new(file, part.map_or(LARGEST_TEXT, |part| part.size));
+    let mut bytes = Vec::new();
+    (&mut read).take(LARGEST_TEXT).read_to_end(&mut bytes).map_err(unreadable)?;
+    if let Some(part) = part {
+        read.verify(part)?;
+    }
+    serde_json::from_slice(&bytes)
+        .map_err(|error| ImageError::Malformed { what: error.to_string() })
+}
+
+/// The place of a part. A digest is a name of a file, so it must look like one.
+fn blob(layout: &Path, part: &Part) -> Result<PathBuf, ImageError> {
+    let path = layout.join("blobs/sha256").join(hexadecimal(part)?);
+    // In a layout that is a folder, a link could lead anywhere.
+    let plain = path.symlink_metadata().is_ok_and(|found| found.is_file());
+    if plain { Ok(path) } else { Err(ImageError::Malformed { what: "a part is missing".into() }) }
+}
+
+fn hexadecimal(part: &Part) -> Result<&str, ImageError> {
+    let digest = part.digest.strip_prefix("sha256:").filter(|digest| is_digest(digest));
+    digest.ok_or_else(|| ImageError::Malformed { what: format!("no digest: {}", part.digest) })
+}
+
+fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Hashes what passes, and ends where the part should end.
+#[derive(Debug)]
+struct Counted {
+    file: io::Take<File>,
+    hasher: Sha256,
+}
+
+impl Counted {
+    fn new(file: File, size: u64) -> Self {
+        Self { file: file.take(size), hasher: Sha256::new() }
+    }
+
+    /// Reads what is left and compares.
+    fn verify(mut self, part: &Part) -> Result<(), ImageError> {
+        io::copy(&mut self, &mut io::sink()).map_err(unreadable)?;
+        let longer = self.file.get_mut().read(&mut [0]).map_err(unreadable)? > 0;
+        let found = hex::encode(self.hasher.finalize());
+        if longer || hexadecimal(part)? != found {
+            return Err(ImageError::Digest { digest: part.digest.clone() });
+        }
+        Ok(())
+    }
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        self.hasher.update(buffer.get(..count).unwrap_or_default());
+        Ok(count)
+    }
+}
+
+fn unreadable(error: io::Error) -> ImageError {
+    ImageError::Malformed { what: error.to_string() }
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> ImageError {
+    move |error| ImageError::System { what, error }
+}

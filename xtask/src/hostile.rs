@@ -1,0 +1,31 @@
+//! `hostile`: the corpus of hostile jobs against the sandbox.
+//!
+//! Jobs, checks and verdict belong to the test `hostile` of `opengpu-exec`; it runs alone, because it
+//! compares the machine before and after.
+
+use crate::cargo::cargo;
+use crate::{packages, process};
+use anyhow::Result;
+
+/// What `hostile` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Only this family of jobs, or one of them: `escapes` or `escapes/mount_bind`.
+    #[arg(long)]
+    pub(crate) only: Option<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    for (program, package) in [("bwrap", "bubblewrap"), ("/usr/bin/python3", "python3")] {
+        if !process::succeeds(std::process::Command::new(program).arg("--version")) {
+            packages::provide(&packages::Requirement::Debian(package.into()))?;
+        }
+    }
+    let mut command = cargo();
+    command.args(["test", "--quiet", "--package", "opengpu-exec", "--features", "weakened"]);
+    command.args(["--test", "hostile", "--"]);
+    if let Some(only) = &arguments.only {
+        command.args(["--only", only]);
+    }
+    process::run(&mut command)
+}
