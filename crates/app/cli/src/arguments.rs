@@ -1,6 +1,6 @@
 //! The words of the command line that all nouns have in common.
 
-use crate::{chain, dev, exec, node, output::Format, stake, tx, wallet};
+use crate::{chain, dev, device, exec, model, node, output::Format, stake, tx, wallet};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -86,6 +86,15 @@ pub(crate) enum Noun {
     /// Run programs on this machine, as the network would.
     #[command(subcommand)]
     Exec(exec::Command),
+    /// The devices of this machine.
+    #[command(subcommand)]
+    Device(device::Command),
+    /// Check this machine; every failed check names its fix.
+    Doctor,
+    /// Serve a model with an OpenAI-compatible API, on this machine.
+    Serve(model::serve::Arguments),
+    /// Talk to a model, on this machine.
+    Chat(model::chat::Arguments),
     /// Be an executor: runs what a supervisor sends over the standard streams.
     #[command(name = EXECUTOR, hide = true)]
     Executor,

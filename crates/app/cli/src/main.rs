@@ -14,8 +14,10 @@ mod completions;
 mod config;
 mod context;
 mod dev;
+mod device;
 mod exec;
 mod exit;
+mod model;
 mod node;
 mod output;
 mod stake;
@@ -53,6 +55,10 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Noun::Chain(command) => chain::run(&context, command),
         Noun::Node(command) => node::run(&context, command),
         Noun::Exec(command) => exec::run(&context, command),
+        Noun::Device(command) => device::run(&context, command),
+        Noun::Doctor => device::doctor(&context),
+        Noun::Serve(arguments) => model::serve::run(&context, &arguments),
+        Noun::Chat(arguments) => model::chat::run(&context, &arguments),
         Noun::Executor => Ok(opengpu_exec::child::serve()?),
         Noun::Dev(command) => dev::run(&context, command),
         Noun::Completions { shell } => completions::run(shell),

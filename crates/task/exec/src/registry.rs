@@ -19,6 +19,8 @@ impl Default for Registry {
         let mut backends: BTreeMap<Kind, Box<dyn Backend>> = BTreeMap::new();
         #[cfg(feature = "wasm")]
         backends.insert(Kind::Wasm, Box::new(crate::wasm::Wasm));
+        #[cfg(feature = "gpu")]
+        backends.insert(Kind::Gpu, Box::new(crate::gpu::Kernels));
         Self(backends)
     }
 }

@@ -40,7 +40,6 @@ fn main(@builtin(global_invocation_id) g: vec3<u32>) {
 }";
 
 const HEAT_MANIFEST: &str = r#"
-kernel = "heat.wgsl"
 grid = [8, 8, 1]
 steps = 100
 buffer = [
@@ -130,7 +129,6 @@ fn main() {
 }";
 
 const COUNT_MANIFEST: &str = r#"
-kernel = "count.wgsl"
 grid = [1, 1, 1]
 steps = 500
 begin = "input"

@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 
-use opengpu_referee::wasm::{Limits, Program};
+use opengpu_referee::wasm::{Limits, Part, Program};
 use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -79,7 +79,7 @@ fn run(name: &str) -> Run {
     let (steps, _) = program.steps(&state).unwrap();
     let mut run = Run { output: Vec::new(), steps, fuel: 0 };
     for number in 1..=steps {
-        let given = program.step(&state, number).unwrap();
+        let given = program.step(&state, number, Part::default()).unwrap();
         run.output.extend(given.emitted);
         run.fuel = run.fuel.max(given.fuel);
         state = given.bytes;
@@ -137,7 +137,7 @@ fn count(text: &str) -> (String, u64) {
     let mut state = program.init(text.as_bytes()).unwrap().bytes;
     let (steps, _) = program.steps(&state).unwrap();
     for number in 1..=steps {
-        state = program.step(&state, number).unwrap().bytes;
+        state = program.step(&state, number, Part::default()).unwrap().bytes;
     }
     (String::from_utf8(program.finish(&state).unwrap().bytes).unwrap(), steps)
 }
@@ -188,6 +188,6 @@ fn what_is_no_input_of_an_example_is_refused_by_it() {
     ] {
         let program = program(name);
         assert!(program.init(input.as_bytes()).is_err(), "{name}: {input}");
-        assert!(program.step(b"no state", 1).is_err(), "{name}");
+        assert!(program.step(b"no state", 1, Part::default()).is_err(), "{name}");
     }
 }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
 
-use opengpu_referee::wasm::{Fault, Given, Ineligible, Limits, MAX_STEPS, Program, Trap};
+use opengpu_referee::wasm::{Fault, Given, Ineligible, Limits, MAX_STEPS, Part, Program, Trap};
 use proptest::prelude::*;
 
 /// What every program here begins with: one page of memory, arguments at 1024.
@@ -56,7 +56,7 @@ fn a_program_runs_from_its_input_to_its_output_step_by_step() {
     let (steps, _) = sum.steps(&state.bytes).unwrap();
     assert_eq!(steps, 10);
     for step in 1..=steps {
-        state = sum.step(&state.bytes, step).unwrap();
+        state = sum.step(&state.bytes, step, Part::default()).unwrap();
         assert!(state.emitted.is_empty(), "this program never emits");
     }
     assert_eq!(number(&sum.finish(&state.bytes).unwrap()), 10 + 385);
@@ -71,7 +71,7 @@ const EMITTED: &str = r#"(func (export "emitted") (result i64)
 #[test]
 fn a_step_adds_to_the_output_what_it_emits() {
     let sum = program(EMITTED, SUM);
-    let given = sum.step(&1u64.to_le_bytes(), 3).unwrap();
+    let given = sum.step(&1u64.to_le_bytes(), 3, Part::default()).unwrap();
     assert_eq!(given.emitted, 10u64.to_le_bytes());
     assert_eq!(number(&given), 10, "the state is taken before the program is asked about more");
     for given in [sum.init(&[1; 8]), sum.finish(&[1; 8])] {
@@ -84,7 +84,7 @@ fn what_is_emitted_has_the_limits_of_a_state() {
     let limit = Limits::REFEREE.state;
     let emitting = |body: &str| {
         let emitted = format!(r#"(func (export "emitted") (result i64) {body})"#);
-        program(&emitted, SUM).step(&[0; 8], 1)
+        program(&emitted, SUM).step(&[0; 8], 1, Part::default())
     };
     assert_eq!(emitting("(i64.const 0x0000_0000_0001_0000)").unwrap().emitted.len(), limit);
     let long = emitting("(i64.const 0x0000_0000_0001_0001)");
@@ -112,10 +112,10 @@ fn the_number_of_steps_has_a_limit() {
 #[test]
 fn the_costs_of_the_interpreter_are_pinned() {
     let sum = program("", SUM);
-    let fuel = [sum.init(&[0; 8]), sum.step(&[0; 8], 3), sum.finish(&[0; 8])];
+    let fuel = [sum.init(&[0; 8]), sum.step(&[0; 8], 3, Part::default()), sum.finish(&[0; 8])];
     assert_eq!(fuel.map(|given| given.unwrap().fuel), [10, 17, 10]);
     assert_eq!(sum.steps(&[0; 8]), Ok((0, 5)));
-    let emitting = program(EMITTED, SUM).step(&[0; 8], 3);
+    let emitting = program(EMITTED, SUM).step(&[0; 8], 3, Part::default());
     assert_eq!(emitting.unwrap().fuel, 30, "what it costs to say what was emitted is counted");
 }
 
@@ -126,9 +126,9 @@ fn nothing_survives_from_one_step_to_the_next_but_the_state() {
       (i32.store (i32.const 2048) (i32.add (i32.load (i32.const 2048)) (global.get $calls)))
       (i64.or (i64.shl (i64.const 2048) (i64.const 32)) (i64.const 4))";
     let counting = program("(global $calls (mut i32) (i32.const 0))", counting);
-    let first = counting.step(b"", 1).unwrap();
+    let first = counting.step(b"", 1, Part::default()).unwrap();
     assert_eq!(first.bytes, 1u32.to_le_bytes());
-    assert_eq!(counting.step(b"", 2).unwrap(), first);
+    assert_eq!(counting.step(b"", 2, Part::default()).unwrap(), first);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn every_way_to_fail_has_its_own_fault() {
         ("", "(i64.const 0xffff_ffff_ffff_ffff)", Fault::Given { limit }),
     ];
     for (more, step, fault) in cases {
-        assert_eq!(program(more, step).step(b"state", 1), Err(fault), "{step}");
+        assert_eq!(program(more, step).step(b"state", 1, Part::default()), Err(fault), "{step}");
     }
 }
 
@@ -215,10 +215,37 @@ fn a_memory_that_is_too_large_from_the_start_is_a_fault_of_the_call() {
 #[test]
 fn fuel_is_a_limit_to_the_last_unit() {
     let module = compile(&source("", SUM));
-    let given = Program::check(&module, Limits::REFEREE).unwrap().step(&[1; 8], 9).unwrap();
+    let given = Program::check(&module, Limits::REFEREE).unwrap().step(&[1; 8], 9, Part::default()).unwrap();
     let with = |fuel| Program::check(&module, Limits { fuel, ..Limits::REFEREE }).unwrap();
-    assert_eq!(with(given.fuel).step(&[1; 8], 9), Ok(given.clone()));
-    assert_eq!(with(given.fuel - 1).step(&[1; 8], 9), Err(Fault::Fuel));
+    assert_eq!(with(given.fuel).step(&[1; 8], 9, Part::default()), Ok(given.clone()));
+    assert_eq!(with(given.fuel - 1).step(&[1; 8], 9, Part::default()), Err(Fault::Fuel));
+}
+
+/// Adds to the state the byte of the input that has the number of the step.
+const READING: &str = r#"
+  (global $fed (mut i32) (i32.const 0))
+  (func (export "reads") (param i32 i32 i64) (result i64)
+    (i64.or (i64.shl (local.get 2) (i64.const 32)) (i64.const 1)))
+  (func (export "feed") (param $place i32) (param $length i32)
+    (global.set $fed (i32.load8_u (local.get $place))))"#;
+const ADD_FED: &str = r"
+    (i64.store (i32.const 2048)
+      (i64.add (i64.load (i32.const 2048)) (i64.extend_i32_u (global.get $fed))))
+    (i64.const 0x0000_0800_0000_0008)";
+
+#[test]
+fn a_step_sees_the_part_of_the_input_that_it_reads() {
+    let reading = program(READING, ADD_FED);
+    let input = Part::all(&[10, 20, 30]);
+    assert_eq!(number(&reading.step(&[0; 8], 2, input).unwrap()), 30);
+    let part = Part { offset: 2, bytes: &[30] };
+    assert_eq!(reading.step(&[0; 8], 2, part), reading.step(&[0; 8], 2, input), "nothing more is needed");
+    for (step, part) in [(1, part), (3, input), (3, part), (2, Part::default())] {
+        assert_eq!(reading.step(&[0; 8], step, part), Err(Fault::Input), "{step} {part:?}");
+    }
+    let alone = source(&READING.replace("feed", "food"), ADD_FED);
+    let refusal = Program::check(&compile(&alone), Limits::REFEREE).unwrap_err();
+    assert_eq!(refusal, Ineligible::Export { name: "feed" });
 }
 
 proptest! {
@@ -235,13 +262,13 @@ proptest! {
         let at = at.index(module.len());
         module[at] ^= with;
         if let Ok(program) = Program::check(&module, Limits::REFEREE) {
-            prop_assert_eq!(program.step(&[5; 8], 2), program.step(&[5; 8], 2));
+            prop_assert_eq!(program.step(&[5; 8], 2, Part::default()), program.step(&[5; 8], 2, Part::default()));
         }
     }
 
     #[test]
     fn steps_compute_what_they_say(begin in any::<u64>(), step in 0u64..1 << 40) {
-        let given = program("", SUM).step(&begin.to_le_bytes(), step).unwrap();
+        let given = program("", SUM).step(&begin.to_le_bytes(), step, Part::default()).unwrap();
         prop_assert_eq!(number(&given), begin.wrapping_add(step.wrapping_mul(step)));
     }
 }

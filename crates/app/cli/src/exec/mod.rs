@@ -10,7 +10,7 @@ use crate::{
     exit::{Complaint, Exit},
 };
 use anyhow::Result;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use opengpu_exec::{Fault, Launch};
 use std::path::{Path, PathBuf};
 
@@ -38,13 +38,28 @@ fn runs(context: &Context) -> PathBuf {
 }
 
 /// This binary, as an executor.
-fn launch(threads: Option<u32>) -> Result<Launch> {
-    let program = std::env::current_exe()?;
-    Ok(Launch { program, arguments: vec![crate::arguments::EXECUTOR.into()], threads })
+pub(crate) fn launch(machine: &Machine) -> Result<Launch> {
+    Ok(Launch {
+        program: std::env::current_exe()?,
+        arguments: vec![crate::arguments::EXECUTOR.into()],
+        threads: machine.threads,
+        device: machine.device.clone(),
+    })
+}
+
+/// What of this machine an executor uses.
+#[derive(Debug, Args)]
+pub(crate) struct Machine {
+    /// Threads that the executor may use; all if none are given.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+    /// Id of the device, as `opengpu device list` shows it; the first one if none is given.
+    #[arg(long, value_name = "ID")]
+    device: Option<String>,
 }
 
 /// A fault as the command line tells it.
-fn complaint(fault: &Fault) -> Complaint {
+pub(crate) fn complaint(fault: &Fault) -> Complaint {
     let complaint = Complaint::new(Exit::Failed, fault.to_string());
     match fault {
         Fault::Deadline { .. } => complaint.hint("raise `seconds` under [limits] in program.toml"),

@@ -33,9 +33,8 @@ pub(crate) struct Arguments {
     /// Segments that are wanted; fewer if there are fewer steps.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     segments: Option<u32>,
-    /// Threads that the executor may use.
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    threads: Option<u32>,
+    #[command(flatten)]
+    machine: super::Machine,
 }
 
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
@@ -48,7 +47,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     let input = keep_input(&program, arguments.input.as_deref(), folder)?;
     fs::create_dir(folder.join(STATES))?;
 
-    let supervisor = Supervisor::new(super::launch(arguments.threads)?);
+    let supervisor = Supervisor::new(super::launch(&arguments.machine)?);
     let order = Order {
         segments: arguments.segments,
         keep: Some(folder.join(STATES)),

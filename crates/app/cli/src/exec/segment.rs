@@ -24,9 +24,8 @@ pub(crate) struct Arguments {
     run: PathBuf,
     /// Number of the segment; 0 is the beginning.
     index: u32,
-    /// Threads that the executor may use.
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    threads: Option<u32>,
+    #[command(flatten)]
+    machine: super::Machine,
 }
 
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
@@ -48,7 +47,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
         steps: record.facts.steps,
         emitted,
     };
-    let supervisor = Supervisor::new(super::launch(arguments.threads)?);
+    let supervisor = Supervisor::new(super::launch(&arguments.machine)?);
     let ticket = supervisor.repeat(&program, Data::File(input), state, &which)?;
     let (found, usage) = ticket.wait_repeated().map_err(|(fault, _)| super::complaint(&fault))?;
     let comparison = compare(program.manifest.class, &claimed, &found);

@@ -27,11 +27,13 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use ticker::Ticker;
 
 /// Requests that may wait.
 const QUEUE: usize = 1024;
+/// How long news of a run are gathered.
+const GATHER: Duration = Duration::from_millis(5);
 /// Bytes that are written at once.
 const BUFFER: usize = 64 << 10;
 
@@ -252,6 +254,7 @@ impl<W: Write> Executor<W> {
             output: &mut self.output,
             scratch: &mut self.scratch,
             broken: None,
+            flushed: Instant::now(),
         };
         let ended = match self.slots.get_mut(&order.slot) {
             None => Err(Fault::program("it was never prepared")),
@@ -304,6 +307,7 @@ struct Teller<'a, W: Write> {
     output: &'a mut BufWriter<W>,
     scratch: &'a mut Vec<u8>,
     broken: Option<io::Error>,
+    flushed: Instant,
 }
 
 impl<W: Write> Teller<'_, W> {
@@ -314,9 +318,11 @@ impl<W: Write> Teller<'_, W> {
         }
     }
 
-    fn flush(&mut self) {
-        if self.broken.is_none() {
+    /// Whoever watches a long run sees what happens when it happens; small news go together.
+    fn flush_now_and_then(&mut self) {
+        if self.broken.is_none() && self.flushed.elapsed() >= GATHER {
             self.broken = self.output.flush().err();
+            self.flushed = Instant::now();
         }
     }
 }
@@ -335,6 +341,7 @@ impl<W: Write> Observer for Seen<'_, '_, W> {
 
     fn emitted(&mut self, bytes: &[u8]) {
         self.teller.tell(News::Emitted(bytes.to_vec()));
+        self.teller.flush_now_and_then();
     }
 
     fn segment(&mut self, segment: &Segment, state: &[u8]) -> Result<(), Fault> {
@@ -346,10 +353,7 @@ impl<W: Write> Observer for Seen<'_, '_, W> {
             })?;
         }
         self.teller.tell(News::Segment(*segment));
-        // Whoever watches a long run sees each segment when it is over; small ones go together.
-        if self.keep.is_some() {
-            self.teller.flush();
-        }
+        self.teller.flush_now_and_then();
         Ok(())
     }
 }

@@ -21,6 +21,7 @@
 //!   that somebody else can kill.
 
 mod adapter;
+mod backend;
 mod batch;
 mod buffer;
 mod error;
@@ -35,6 +36,7 @@ use std::{
 };
 
 pub use adapter::{Adapter, AdapterId, AdapterInfo, Api, Kind, adapters};
+pub use backend::Kernels;
 pub use batch::{BATCH_MAX, Batch};
 pub use buffer::{Buffer, Space};
 pub use error::{GpuError, MESSAGE_MAX};

@@ -5,7 +5,7 @@
 //!                                   └─► part 1 of the output          └─► part n
 //! ```
 //!
-//! A manifest names the kernel, its grid, the number of steps and the role of each buffer. States
+//! A manifest names the kernel's function, its grid, the number of steps and the role of each buffer. States
 //! and parts are the bytes of the buffers of that role, in the order of their bindings.
 //!
 //! What it is not: it decides nothing about exactness. An integer kernel comes here as the module
@@ -45,8 +45,6 @@ const PACE: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Name of the file that holds the kernel.
-    pub kernel: String,
     /// Name of the kernel's function.
     #[serde(default = "main")]
     pub entry: String,
@@ -445,7 +443,6 @@ mod tests {
     use super::*;
 
     const TEXT: &str = r#"
-        kernel = "kernel.wgsl"
         grid = [16, 16, 1]
         steps = 64
         begin = "input"

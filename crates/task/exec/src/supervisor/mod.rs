@@ -16,6 +16,7 @@ mod process;
 mod ticket;
 mod watch;
 
+pub(crate) use process::DEVICE;
 pub use process::Launch;
 pub use ticket::{Outcome, Ticket};
 

@@ -35,7 +35,12 @@ pub struct Launch {
     pub arguments: Vec<OsString>,
     /// Threads that it may use for one run; as many as there are if none.
     pub threads: Option<u32>,
+    /// Id of the device that it uses; the first one if none.
+    pub device: Option<String>,
 }
+
+/// The variable that names an executor's device.
+pub(crate) const DEVICE: &str = "OPENGPU_DEVICE";
 
 /// What the environment of an executor may hold: no secrets, no libraries slipped in.
 const ENVIRONMENT: [&str; 8] = [
@@ -225,6 +230,9 @@ impl Process {
             for name in ["RAYON_NUM_THREADS", "LP_NUM_THREADS", "CANDLE_NUM_THREADS"] {
                 command.env(name, threads.to_string());
             }
+        }
+        if let Some(device) = &launch.device {
+            command.env(DEVICE, device);
         }
         // Signals of a terminal are for the supervisor, which tells its executor what to do.
         #[cfg(unix)]

@@ -58,5 +58,5 @@ pub(crate) fn guest(steps: u64, more: &str, step: &str, limits: &str) -> Guest {
 /// A supervisor whose executor is this binary under that name.
 pub(crate) fn supervisor(name: &str) -> Supervisor {
     let program = std::env::current_exe().unwrap();
-    Supervisor::new(Launch { program, arguments: vec![name.into()], threads: None })
+    Supervisor::new(Launch { program, arguments: vec![name.into()], threads: None, device: None })
 }

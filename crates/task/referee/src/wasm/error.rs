@@ -60,6 +60,9 @@ pub enum Fault {
         /// The most.
         limit: usize,
     },
+    /// A step reads what was not given of the input.
+    #[error("the step reads input that is not there")]
+    Input,
     /// The program wants to take more steps than a dispute can be about.
     #[error("{steps} steps are too many, at most {limit} are allowed")]
     Steps {

@@ -8,7 +8,8 @@
 //!
 //! The output is what the steps emitted, in their order, and then what `finish` gives.
 //!
-//! A module exports its `memory` and five functions, and a sixth if it ever emits:
+//! A module exports its `memory` and five functions, a sixth if it ever emits, and two more if its
+//! steps read the input:
 //!
 //! | function | takes | gives |
 //! |---|---|---|
@@ -18,6 +19,8 @@
 //! | `finish` | place and length of the last state | the last part of the output |
 //! | `steps` | place and length of the first state | how many steps there are |
 //! | `emitted` | nothing; right after `step`, in its instance | what that step adds to the output |
+//! | `reads` | as `step`; right before it, in its instance | which bytes of the input it reads |
+//! | `feed` | place and length of those bytes | nothing |
 //!
 //! Bytes are given as one number: their place in the upper half, their length in the lower.
 //! The number of steps follows from the first state, so nobody chooses it.
@@ -68,6 +71,29 @@ const STACK: usize = 256 * 1024;
 /// Steps of a program, at most.
 pub const MAX_STEPS: u64 = 1 << 32;
 
+/// A part of an input: all that a step can read of it here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// Where it begins in the input.
+    pub offset: u64,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Part<'a> {
+    /// All of an input.
+    pub const fn all(bytes: &'a [u8]) -> Self {
+        Self { offset: 0, bytes }
+    }
+
+    /// What a number names: the offset above, the length below.
+    fn get(&self, wanted: u64) -> Option<&'a [u8]> {
+        let start = usize::try_from((wanted >> 32).checked_sub(self.offset)?).ok()?;
+        let length = usize::try_from(wanted & u64::from(u32::MAX)).ok()?;
+        self.bytes.get(start..start.checked_add(length)?)
+    }
+}
+
 /// What a call gave, and what it cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
@@ -105,9 +131,12 @@ impl Program {
         for (name, expected) in functions() {
             match module.get_export(name) {
                 Some(ExternType::Func(found)) if found == expected => {}
-                None if name == EMITTED => {}
+                None if OPTIONAL.contains(&name) => {}
                 _ => return Err(Ineligible::Export { name }),
             }
+        }
+        if module.get_export(READS).is_some() != module.get_export(FEED).is_some() {
+            return Err(Ineligible::Export { name: FEED });
         }
         Ok(Self { module, limits })
     }
@@ -126,10 +155,12 @@ impl Program {
         Ok((steps, fuel))
     }
 
-    /// The state after a step, and what the step emitted; the first step has number one.
-    pub fn step(&self, state: &[u8], number: u64) -> Result<Given, Fault> {
+    /// The state after a step, and what the step emitted; the first step has number one. Of the
+    /// input, the step sees the part that it reads.
+    pub fn step(&self, state: &[u8], number: u64, input: Part<'_>) -> Result<Given, Fault> {
         let number = number.cast_signed();
-        self.open(state)?.give_and_emit(STEP, |place, length| (place, length, number))
+        let visit = self.open(state)?.feed(number, input)?;
+        visit.give_and_emit(STEP, |place, length| (place, length, number))
     }
 
     /// The last part of the output, which belongs to the last state.
@@ -149,9 +180,14 @@ const STEP: &str = "step";
 const FINISH: &str = "finish";
 const STEPS: &str = "steps";
 const EMITTED: &str = "emitted";
+const READS: &str = "reads";
+const FEED: &str = "feed";
 
-/// The functions of a program, and their shapes. All but `emitted` must be there.
-fn functions() -> [(&'static str, FuncType); 6] {
+/// Functions that a program may leave out; the last two belong together.
+const OPTIONAL: [&str; 3] = [EMITTED, READS, FEED];
+
+/// The functions of a program, and their shapes.
+fn functions() -> [(&'static str, FuncType); 8] {
     use ValType::{I32, I64};
     [
         (ALLOC, FuncType::new([I32], [I32])),
@@ -160,6 +196,8 @@ fn functions() -> [(&'static str, FuncType); 6] {
         (FINISH, FuncType::new([I32, I32], [I64])),
         (STEPS, FuncType::new([I32, I32], [I64])),
         (EMITTED, FuncType::new([], [I64])),
+        (READS, FuncType::new([I32, I32, I64], [I64])),
+        (FEED, FuncType::new([I32, I32], [])),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! One visit to a program: a fresh instance, its argument, its answer, and what it emits.
 
-use super::{ALLOC, EMITTED, Fault, Given, Limits, MEMORY};
+use super::{ALLOC, EMITTED, FEED, Fault, Given, Limits, MEMORY, Part, READS};
 use wasmi::{Instance, Linker, Memory, Module, Store, StoreLimits, StoreLimitsBuilder, WasmParams};
 
 /// A fresh instance that holds its argument.
@@ -16,11 +16,6 @@ pub(super) struct Visit {
 impl Visit {
     /// Makes an instance and writes the argument where it wants it.
     pub(super) fn open(module: &Module, limits: Limits, argument: &[u8]) -> Result<Self, Fault> {
-        let too_long = Fault::Argument { size: argument.len(), limit: limits.state };
-        if argument.len() > limits.state {
-            return Err(too_long);
-        }
-        let length = i32::try_from(argument.len()).map_err(|_| too_long)?;
         let bounds = StoreLimitsBuilder::new()
             .memory_size(limits.memory)
             .memories(1)
@@ -34,22 +29,45 @@ impl Visit {
             .instantiate_and_start(&mut store, module)
             .map_err(|error| Fault::of(&error))?;
         let memory = guest.get_memory(&store, MEMORY).expect("a program exports its memory");
-        let alloc = guest
-            .get_typed_func::<i32, i32>(&store, ALLOC)
-            .expect("a program has this function in this shape");
-        let place = alloc.call(&mut store, length).map_err(|error| Fault::of(&error))?;
-        let mut visit = Self { store, guest, memory, limits, place, length };
-        visit.write(argument)?;
+        let mut visit = Self { store, guest, memory, limits, place: 0, length: 0 };
+        (visit.place, visit.length) = visit.hand_over(argument)?;
         Ok(visit)
     }
 
-    fn write(&mut self, argument: &[u8]) -> Result<(), Fault> {
-        let place = unsigned(self.place);
+    /// Writes bytes where the program wants them.
+    fn hand_over(&mut self, bytes: &[u8]) -> Result<(i32, i32), Fault> {
+        let limit = self.limits.state;
+        let too_long = Fault::Argument { size: bytes.len(), limit };
+        if bytes.len() > limit {
+            return Err(too_long);
+        }
+        let length = i32::try_from(bytes.len()).map_err(|_| too_long)?;
+        let alloc = self
+            .guest
+            .get_typed_func::<i32, i32>(&self.store, ALLOC)
+            .expect("a program has this function in this shape");
+        let place = alloc.call(&mut self.store, length).map_err(|error| Fault::of(&error))?;
+        let start = unsigned(place);
         let memory = self.memory.data_mut(&mut self.store);
-        let room = place.checked_add(argument.len()).and_then(|end| memory.get_mut(place..end));
-        let Some(room) = room else { return Err(Fault::Given { limit: self.limits.state }) };
-        room.copy_from_slice(argument);
-        Ok(())
+        let room = start.checked_add(bytes.len()).and_then(|end| memory.get_mut(start..end));
+        room.ok_or(Fault::Given { limit })?.copy_from_slice(bytes);
+        Ok((place, length))
+    }
+
+    /// Gives the part of the input that a step reads, if the program ever reads it.
+    pub(super) fn feed(mut self, number: i64, input: Part<'_>) -> Result<Self, Fault> {
+        if self.guest.get_func(&self.store, READS).is_none() {
+            return Ok(self);
+        }
+        let wanted = self.enter(READS, |place, length| (place, length, number))?;
+        let bytes = input.get(wanted).ok_or(Fault::Input)?;
+        let (place, length) = self.hand_over(bytes)?;
+        let feed = self
+            .guest
+            .get_typed_func::<(i32, i32), ()>(&self.store, FEED)
+            .expect("a program has this function in this shape");
+        feed.call(&mut self.store, (place, length)).map_err(|error| Fault::of(&error))?;
+        Ok(self)
     }
 
     /// Enters a function on the argument and takes the bytes that it names.
