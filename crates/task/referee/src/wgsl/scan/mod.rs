@@ -1,10 +1,13 @@
 //! A look at the words of a source, before anything else reads it.
 //!
-//! Two things must be known that early. First, that there is no float: constants are folded while
+//! Three things must be known that early. First, that there is no float: constants are folded while
 //! the source is parsed, and a folded sine would depend on the machine that folded it. Second, that
 //! the source is small and flat: the parser calls itself for what is nested, on a native stack.
+//! Third, that constants stay as small as the source (see `fold`).
 //!
 //! This is no parser. It knows comments, words, numbers and brackets.
+
+mod fold;
 
 use super::{Ineligible, Limits, error::Location};
 use std::collections::BTreeSet;
@@ -101,7 +104,9 @@ pub(super) fn scan(source: &str, limits: &Limits) -> Result<(), Ineligible> {
     let (mut depth, mut operators, mut chain, mut declarations) = (0u64, 0u64, 0u64, 0u64);
     let mut last = None;
     let own = declared(source);
-    let mut pieces = Pieces { source, at: 0 }.peekable();
+    let all: Vec<(usize, Piece<'_>)> = Pieces { source, at: 0 }.collect();
+    fold::folding(&all, &own)?;
+    let mut pieces = all.into_iter().peekable();
     while let Some((start, piece)) = pieces.next() {
         let applied = matches!(pieces.peek(), Some((_, Piece::Sign('('))));
         let refused = |word| {
