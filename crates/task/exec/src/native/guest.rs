@@ -151,7 +151,13 @@ impl Guest {
         let stdout = drain(stdout, keep);
         let stderr = reader.join().unwrap_or_default();
         let warden = self.warden.take().expect("only the end of a guest takes its warden");
-        let ended = warden.join().unwrap_or_else(|_| Err(lost("the warden of a guest failed")))?;
+        let mut ended =
+            warden.join().unwrap_or_else(|_| Err(lost("the warden of a guest failed")))?;
+        // What it wrote last may have been read after its end.
+        ended.usage.streams = self.switch.written.load(Ordering::Relaxed);
+        if self.switch.why() == Some(How::Flood) {
+            ended.how = How::Flood;
+        }
         let outputs = self.outputs.again()?;
         Ok(Finished { ended, stdout, stderr, outputs })
     }
@@ -288,12 +294,8 @@ pub(super) struct Warden {
 impl Warden {
     /// Waits until the walls stand, and holds the first process inside.
     pub(super) fn settle(&mut self, info: &OwnedFd) -> Result<u8, SandboxError> {
-        // It may have failed and be gone; then the tool says why.
-        if let Some(number) = first_process(info, self.limits.wall)
-            && let Ok(first) = pidfd_open(number, PidfdFlags::empty())
-        {
-            self.switch.hold(first);
-        }
+        let first = first_process(info, self.limits.wall);
+        let first = first.and_then(|number| pidfd_open(number, PidfdFlags::empty()).ok());
         loop {
             let gone = self.pause(true)?;
             match control::receive(&self.control)
@@ -301,6 +303,8 @@ impl Warden {
             {
                 Some(Message::Ready { landlock, folders }) => {
                     self.folders = folders;
+                    // It lives, so the number that the tool told is still its own.
+                    self.switch.hold(first.ok_or_else(|| lost("its first process is unknown"))?);
                     return Ok(landlock);
                 }
                 Some(Message::Failed { stage, reason }) => {
@@ -413,7 +417,8 @@ impl Warden {
             return Some(How::Cpu);
         }
         let held = [0, 1, 2].map(|folder| self.held(folder));
-        let in_memory: u64 = held.iter().skip(1).map(|held| held.bytes).sum();
+        let on_disk = usize::from(self.work != Work::Memory);
+        let in_memory: u64 = held.iter().skip(on_disk).map(|held| held.bytes).sum();
         if self.group.is_none() && self.peak.memory.saturating_add(in_memory) > self.limits.memory {
             return Some(How::Memory);
         }
