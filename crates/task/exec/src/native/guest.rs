@@ -151,7 +151,13 @@ impl Guest {
         let stdout = drain(stdout, keep);
         let stderr = reader.join().unwrap_or_default();
         let warden = self.warden.take().expect("only the end of a guest takes its warden");
-        let ended = warden.join().unwrap_or_else(|_| Err(lost("the warden of a guest failed")))?;
+        let mut ended =
+            warden.join().unwrap_or_else(|_| Err(lost("the warden of a guest failed")))?;
+        // What it wrote last may have been read after its end.
+        ended.usage.streams = self.switch.written.load(Ordering::Relaxed);
+        if self.switch.why() == Some(How::Flood) {
+            ended.how = How::Flood;
+        }
         let outputs = self.outputs.again()?;
         Ok(Finished { ended, stdout, stderr, outputs })
     }
@@ -281,17 +287,15 @@ pub(super) struct Warden {
     pub(super) start: Instant,
     pub(super) folders: Vec<OwnedFd>,
     pub(super) peak: Sample,
+    pub(super) walked: meter::Held,
+    pub(super) next_walk: Instant,
 }
 
 impl Warden {
     /// Waits until the walls stand, and holds the first process inside.
     pub(super) fn settle(&mut self, info: &OwnedFd) -> Result<u8, SandboxError> {
-        // It may have failed and be gone; then the tool says why.
-        if let Some(number) = first_process(info, self.limits.wall)
-            && let Ok(first) = pidfd_open(number, PidfdFlags::empty())
-        {
-            self.switch.hold(first);
-        }
+        let first = first_process(info, self.limits.wall);
+        let first = first.and_then(|number| pidfd_open(number, PidfdFlags::empty()).ok());
         loop {
             let gone = self.pause(true)?;
             match control::receive(&self.control)
@@ -299,6 +303,8 @@ impl Warden {
             {
                 Some(Message::Ready { landlock, folders }) => {
                     self.folders = folders;
+                    // It lives, so the number that the tool told is still its own.
+                    self.switch.hold(first.ok_or_else(|| lost("its first process is unknown"))?);
                     return Ok(landlock);
                 }
                 Some(Message::Failed { stage, reason }) => {
@@ -363,7 +369,9 @@ impl Warden {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(tool), options).map_err(SandboxError::system("waiting for a guest"))?;
         let counted = self.group.as_ref().and_then(Group::cpu);
-        let cpu = counted.unwrap_or_else(|| meter::cpu(self.child.id()));
+        // Of processes that were ended from outside nobody was told, but they were seen before.
+        let seen = || meter::cpu(self.child.id()).max(self.peak.cpu);
+        let cpu = counted.unwrap_or_else(seen);
         let status = self.child.wait().map_err(SandboxError::system("waiting for a guest"))?;
         let failed = control::receive(&self.control);
         if let Ok(Some(Message::Failed { stage, reason })) = failed
@@ -373,6 +381,7 @@ impl Warden {
             return Err(SandboxError::Command { name, reason });
         }
         let memory = self.group.as_ref().and_then(Group::peak).unwrap_or(self.peak.memory);
+        self.next_walk = self.start;
         let usage = Usage {
             wall: self.start.elapsed(),
             cpu,
@@ -400,27 +409,38 @@ impl Warden {
             None => {
                 let sample = meter::tree(self.child.id());
                 self.peak.memory = self.peak.memory.max(sample.memory);
+                self.peak.cpu = self.peak.cpu.max(sample.cpu);
                 sample.cpu
             }
         };
         if cpu >= self.limits.cpu {
             return Some(How::Cpu);
         }
-        let kept: u64 = (1..3).map(|folder| self.held(folder).bytes).fold(0, u64::saturating_add);
-        if self.group.is_none() && self.peak.memory.saturating_add(kept) > self.limits.memory {
+        let held = [0, 1, 2].map(|folder| self.held(folder));
+        let on_disk = usize::from(self.work != Work::Memory);
+        let in_memory: u64 = held.iter().skip(on_disk).map(|held| held.bytes).sum();
+        if self.group.is_none() && self.peak.memory.saturating_add(in_memory) > self.limits.memory {
             return Some(How::Memory);
         }
-        let over = (0..3).any(|folder| self.held(folder).files > self.limits.files);
-        (over || self.held(0).bytes > self.limits.disk).then_some(How::Disk)
+        let over = held.iter().any(|held| held.files > self.limits.files);
+        let full = held.first().is_some_and(|held| held.bytes > self.limits.disk);
+        (over || full).then_some(How::Disk)
     }
 
     /// What is in the work folder (0), the temporary one (1), or that of memory (2).
-    fn held(&self, folder: usize) -> meter::Held {
+    fn held(&mut self, folder: usize) -> meter::Held {
         let Some(opened) = self.folders.get(folder) else { return meter::Held::default() };
-        match self.work {
-            Work::Folder(_) if folder == 0 => meter::folder(opened.as_fd(), self.limits.files),
-            Work::Folder(_) | Work::Memory => meter::file_system(opened.as_fd()),
+        if folder > 0 || self.work == Work::Memory {
+            return meter::file_system(opened.as_fd());
         }
+        // A large folder takes long to add up, so it is done less often.
+        let start = Instant::now();
+        if start >= self.next_walk {
+            self.walked = meter::folder(opened.as_fd(), self.limits.files);
+            let rest = start.elapsed().saturating_mul(10);
+            self.next_walk = Instant::now().checked_add(rest).unwrap_or(start);
+        }
+        self.walked
     }
 }
 

@@ -94,6 +94,9 @@ impl Sandbox {
         let why = "bubblewrap is not installed (Debian and Fedora: the package bubblewrap)";
         let bwrap = probe::tool("bwrap");
         let bwrap = bwrap.ok_or_else(|| SandboxError::Unavailable { why: why.into() })?;
+        let version = Command::new(&bwrap).arg("--version").env_clear().output();
+        let version = version.map_err(SandboxError::system("starting bubblewrap"))?;
+        probe::check_version(&String::from_utf8_lossy(&version.stdout))?;
         let program = std::fs::File::open("/proc/self/exe");
         let program = Arc::new(program.map_err(SandboxError::system("opening our own program"))?);
         let (_, place) = Place::find();
@@ -338,6 +341,8 @@ impl Prepared {
             start,
             folders: Vec::new(),
             peak: meter::Sample::default(),
+            walked: meter::Held::default(),
+            next_walk: start,
         };
         let landlock = warden.settle(&self.info)?;
         let work = warden.folders.first().map(OwnedFd::try_clone).transpose();

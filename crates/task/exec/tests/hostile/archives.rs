@@ -11,10 +11,10 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
 use tar::EntryType;
 
-type Attack = fn(&Machine) -> Option<String>;
+type Attempt = fn(&Machine) -> Option<String>;
 
 /// All of them by name.
-pub(crate) const ALL: &[(&str, Attack)] = &[
+pub(crate) const ALL: &[(&str, Attempt)] = &[
     ("upwards", |machine| refused(machine, &[file("../../track", b"x")])),
     ("upwards_inside", |machine| refused(machine, &[file("a/../../../track", b"x")])),
     ("absolute", |machine| refused(machine, &[file(&text(&machine.track()), b"x")])),

@@ -30,8 +30,8 @@ impl Needs {
     }
 }
 
-/// One job.
-pub(crate) struct Job {
+/// One hostile job.
+pub(crate) struct Attack {
     /// Jobs of one kind.
     pub(crate) family: &'static str,
     /// Its own name.
@@ -129,7 +129,7 @@ const VARIABLES: [&str; 8] = [
 ];
 
 /// All jobs, in order.
-pub(crate) fn all() -> Vec<Job> {
+pub(crate) fn all() -> Vec<Attack> {
     let mut jobs = Vec::new();
     for (family, script) in SCRIPTS {
         for name in functions(script) {
@@ -146,15 +146,20 @@ pub(crate) fn all() -> Vec<Job> {
                 "floods" => &[How::Flood],
                 _ => &[],
             };
-            jobs.push(Job { family, name, needs, kind: Kind::Script { ends } });
+            jobs.push(Attack { family, name, needs, kind: Kind::Script { ends } });
         }
     }
     for name in VARIABLES {
-        jobs.push(Job { family: "loading", name, needs: Needs::Everything, kind: Kind::Variable });
+        jobs.push(Attack {
+            family: "loading",
+            name,
+            needs: Needs::Everything,
+            kind: Kind::Variable,
+        });
     }
     for (name, attack) in archives::ALL {
         let kind = Kind::Archive(*attack);
-        jobs.push(Job { family: "archives", name, needs: Needs::Everything, kind });
+        jobs.push(Attack { family: "archives", name, needs: Needs::Everything, kind });
     }
     jobs
 }
@@ -184,7 +189,7 @@ fn limits(family: &str) -> Limits {
 /// Most processes of one job that may be seen at one time: its limit, and the sandbox's own.
 const MOST_PROCESSES: usize = 32 + 3;
 
-impl Job {
+impl Attack {
     /// Whether `only` names it or its family.
     pub(crate) fn is(&self, only: &str) -> bool {
         only == self.family || only.split_once('/') == Some((self.family, self.name))

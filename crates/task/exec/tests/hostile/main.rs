@@ -24,9 +24,9 @@ mod jobs;
 mod machine;
 mod observe;
 
-use jobs::{Job, Needs};
+use jobs::{Attack, Needs};
 use machine::{Leftovers, Machine};
-use opengpu_exec::native::{Sandbox, Walls, inner_main};
+use opengpu_exec::native::{Cgroup, Sandbox, Walls, inner_main};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         (Some("--only"), Some(only)) => Some(only),
         (None, None) => None,
         _ => {
-            eprintln!("usage: hostile [--only FAMILY or FAMILY/JOB]");
+            eprintln!("usage: hostile [--only FAMILY or FAMILY/NAME]");
             return ExitCode::from(2);
         }
     };
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
 /// What came of one family.
 #[derive(Default)]
 struct Row {
-    jobs: usize,
+    count: usize,
     escapes: usize,
     leftovers: usize,
     took: Duration,
@@ -65,18 +65,22 @@ struct Row {
 
 fn run(sandbox: &Sandbox, only: Option<&str>) -> bool {
     let machine = Machine::prepare();
+    let whole = match Sandbox::probe().cgroup {
+        Cgroup::None { .. } => Needs::Counting,
+        Cgroup::V1 | Cgroup::V2 => Needs::Everything,
+    };
     let before = Leftovers::look(&machine);
     let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
-    let wanted = |job: &Job| only.is_none_or(|only| job.is(only));
+    let wanted = |job: &Attack| only.is_none_or(|only| job.is(only));
     for job in jobs::all().iter().filter(|job| wanted(job)) {
         let start = Instant::now();
-        let findings = job.run(sandbox, &machine, Needs::Everything);
+        let findings = job.run(sandbox, &machine, whole);
         let left = Leftovers::look(&machine).since(&before);
         for finding in findings.iter().chain(&left) {
             eprintln!("{}/{}: {finding}", job.family, job.name);
         }
         let row = rows.entry(job.family).or_default();
-        row.jobs += 1;
+        row.count += 1;
         row.escapes += usize::from(!findings.is_empty());
         row.leftovers += left.len();
         row.took += start.elapsed();
@@ -91,7 +95,7 @@ fn run(sandbox: &Sandbox, only: Option<&str>) -> bool {
     for (family, row) in &rows {
         println!(
             "{family:<12} {:>5} {:>8} {:>10} {:>8.1}",
-            row.jobs,
+            row.count,
             row.escapes,
             row.leftovers,
             row.took.as_secs_f32()
@@ -101,13 +105,13 @@ fn run(sandbox: &Sandbox, only: Option<&str>) -> bool {
     if let Some(reason) = &control {
         eprintln!("control: {reason}");
     }
-    println!("watched instead of counted: {} jobs, {} escapes", watched.jobs, watched.escapes);
+    println!("watched instead of counted: {} jobs, {} escapes", watched.count, watched.escapes);
     for (walls, escapes) in &found {
         println!("without {walls}: {escapes} escapes");
     }
     let sum = |part: fn(&Row) -> usize| rows.values().map(part).sum::<usize>();
     let (jobs, escapes, leftovers) =
-        (sum(|row| row.jobs), sum(|row| row.escapes), sum(|row| row.leftovers));
+        (sum(|row| row.count), sum(|row| row.escapes), sum(|row| row.leftovers));
     println!("hostile: {jobs} jobs, {escapes} escapes, {leftovers} leftovers");
     // A part of the corpus need not hold what a missing wall lets through.
     let blind = only.is_none() && found.iter().any(|(_, escapes)| *escapes == 0);
@@ -124,7 +128,7 @@ fn watched(sandbox: &Sandbox, machine: &Machine, only: Option<&str>) -> Row {
         for finding in &findings {
             eprintln!("{}/{}, watched: {finding}", job.family, job.name);
         }
-        row.jobs += 1;
+        row.count += 1;
         row.escapes += usize::from(!findings.is_empty());
     }
     row
@@ -156,7 +160,7 @@ fn weakened(
         let weak = sandbox.clone().weakened(walls);
         let jobs = jobs::all().into_iter().filter(|job| job.needs == needs);
         let jobs = jobs.filter(|job| only.is_none_or(|only| job.is(only)));
-        let escaped = |job: &Job| !job.run(&weak, machine, needs).is_empty();
+        let escaped = |job: &Attack| !job.run(&weak, machine, needs).is_empty();
         found.push((name, jobs.filter(escaped).count()));
     }
     found
