@@ -23,10 +23,13 @@ pub mod device;
 mod fault;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+pub mod lines;
 #[cfg(target_os = "linux")]
 pub mod native;
 pub mod program;
 mod protocol;
+#[cfg(feature = "proxy")]
+pub mod proxy;
 pub mod record;
 mod registry;
 pub mod run;
