@@ -16,6 +16,7 @@ mod ci;
 mod dist;
 mod guests;
 mod hostile;
+mod kernels;
 mod packages;
 mod process;
 mod sim;
@@ -49,6 +50,8 @@ enum Command {
     Sim(sim::Arguments),
     /// Run jobs that try to get out of the sandbox, to use up everything, or to stay.
     Hostile(hostile::Arguments),
+    /// Compare random integer kernels on the interpreter and on a device.
+    Kernels(kernels::Arguments),
     /// Measure, and print one `want` line per wanted figure.
     Bench(bench::Arguments),
     /// Do what continuous integration does.
@@ -79,6 +82,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Soak(arguments) => soak::run(&arguments, cargo::Profile::Release),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Hostile(arguments) => hostile::run(&arguments),
+        Command::Kernels(arguments) => kernels::run(&arguments, cargo::Profile::Dev),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Ci => ci::run(),
         Command::Dist => dist::run(),

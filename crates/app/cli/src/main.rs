@@ -39,6 +39,11 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    // Inside a sandbox this binary is the first program, and nothing of a command line.
+    #[cfg(target_os = "linux")]
+    if let Some(code) = opengpu_exec::native::inner_main(std::env::args_os().skip(1)) {
+        return code;
+    }
     let arguments = Arguments::parse();
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,

@@ -40,6 +40,9 @@ pub enum BenchError {
     /// The peer does not do what was asked.
     #[error("the peer failed: {0}")]
     Peer(String),
+    /// The device cannot be used.
+    #[error("the device failed: {0}")]
+    Device(String),
     /// Nothing was seen that could be measured.
     #[error("nothing to measure: {0}")]
     Nothing(&'static str),

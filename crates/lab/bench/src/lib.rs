@@ -8,6 +8,7 @@
 //! What it is not: it knows no consensus engine and no code of the node, so it cannot measure
 //! anything that a user would not get.
 //!
+//! - [`kernels`]: no speed, but whether the interpreter and a device agree on random kernels.
 //! - [`chain`]: transfers, finality, memory and processor time of four validators, beside anvil.
 
 #![expect(clippy::float_arithmetic, reason = "figures are rates and ratios, never money")]
@@ -15,6 +16,7 @@
 pub mod chain;
 mod error;
 mod figures;
+pub mod kernels;
 mod machine;
 mod process;
 mod want;

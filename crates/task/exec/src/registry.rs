@@ -21,6 +21,8 @@ impl Default for Registry {
         backends.insert(Kind::Wasm, Box::new(crate::wasm::Wasm));
         #[cfg(feature = "gpu")]
         backends.insert(Kind::Gpu, Box::new(crate::gpu::Kernels));
+        #[cfg(target_os = "linux")]
+        backends.insert(Kind::Native, Box::new(crate::native::Scripts));
         Self(backends)
     }
 }

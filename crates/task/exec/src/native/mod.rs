@@ -17,6 +17,7 @@
 //! Our own binary is started once more inside ([`inner_main`]); a program that uses this module calls
 //! it first in its `main`.
 
+mod backend;
 mod bubblewrap;
 mod cgroup;
 mod collect;
@@ -35,6 +36,7 @@ pub mod python;
 mod spec;
 mod walls;
 
+pub use backend::Scripts;
 pub use cgroup::Cgroup;
 pub use collect::{Output, OutputError, Outputs};
 pub use error::{Refusal, SandboxError};

@@ -21,6 +21,10 @@ use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    if let Some(code) = opengpu_exec::native::inner_main(std::env::args_os().skip(1)) {
+        return code;
+    }
     match std::env::args().nth(1).as_deref() {
         Some("executor") => {
             opengpu_exec::child::serve().unwrap();

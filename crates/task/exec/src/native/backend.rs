@@ -1,0 +1,212 @@
+//! Scripts as programs: each segment is one start of the script in the sandbox, for its steps alone.
+//!
+//! A script that keeps to the contract of checkpoints says how many steps it has; its state is its
+//! checkpoint. One that knows nothing of it is a single step with an empty state. What a script prints
+//! is the output.
+
+use super::python::{self, Environment};
+use super::{Ended, Guest, How, Input, Sandbox, SandboxError, Spec};
+use crate::backend::{Backend, Begun, Prepared, Span, Work};
+use crate::fault::{Fault, Part, Refusal};
+use crate::program::{Limits, Program};
+use serde::{Deserialize, Serialize};
+use std::io::Read as _;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fs, io};
+use tempfile::TempDir;
+
+/// Bytes of the largest script.
+const SCRIPT: u64 = 1 << 20;
+/// How often a running script is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// Bytes that are passed on at once.
+const PIECE: usize = 16 << 10;
+/// Where the input appears, inside.
+const INPUT: &str = "/inputs/input";
+
+/// Runs Python scripts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scripts;
+
+/// `[native]` of a manifest.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Steps of a script that keeps to the contract of checkpoints.
+    steps: Option<u64>,
+    /// What follows the script.
+    arguments: Vec<String>,
+}
+
+impl Backend for Scripts {
+    fn prepare(&mut self, program: &Program) -> Result<Box<dyn Prepared>, Refusal> {
+        let settings: Settings = toml::Value::Table(program.manifest.settings.clone())
+            .try_into()
+            .map_err(|error| Refusal::program(format_args!("[native]: {error}")))?;
+        let sandbox =
+            Sandbox::new().map_err(|error| Refusal::Machine { reason: error.to_string() })?;
+        Ok(Box::new(Script { sandbox, script: program.code(SCRIPT)?, settings }))
+    }
+}
+
+#[derive(Debug)]
+struct Script {
+    sandbox: Sandbox,
+    script: Vec<u8>,
+    settings: Settings,
+}
+
+/// A checkpoint as one byte string: its files by name.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Checkpoint(Vec<(String, Vec<u8>)>);
+
+impl Prepared for Script {
+    fn init(&mut self, _: &[u8], _: &mut Work<'_>) -> Result<Begun, Fault> {
+        Ok(Begun { state: Vec::new(), steps: self.settings.steps.unwrap_or(1) })
+    }
+
+    fn advance(
+        &mut self,
+        input: &[u8],
+        state: Vec<u8>,
+        span: Span,
+        work: &mut Work<'_>,
+    ) -> Result<Vec<u8>, Fault> {
+        let folder = tempfile::tempdir().map_err(machine)?;
+        let given = folder.path().join("input");
+        fs::write(&given, input).map_err(machine)?;
+        let arguments: Vec<&str> = self.settings.arguments.iter().map(String::as_str).collect();
+        let mut spec = Environment::default().spec(&self.script, &arguments, None);
+        spec.inputs.push(Input { source: given, place: INPUT.into() });
+        limit(&mut spec, work.limits);
+        let until = *span.steps.end();
+        if self.settings.steps.is_some() {
+            let steps = python::Span {
+                from: span.steps.start().saturating_sub(1),
+                until,
+                every: until,
+                checkpoint: unpack(&state, &folder)?,
+            };
+            steps.apply(&mut spec);
+        }
+        let guest = self.sandbox.start(spec).map_err(unavailable)?;
+        let (ended, outputs) = attend(guest, work)?;
+        judge(&ended, work)?;
+        if self.settings.steps.is_none() {
+            return Ok(Vec::new());
+        }
+        let files = python::checkpoint(&outputs, until, work.limits.state)
+            .map_err(|error| Fault::program(format_args!("checkpoint {until}: {error}")))?;
+        pack(files, until)
+    }
+
+    fn finish(&mut self, _: &[u8], _: &[u8], _: &mut Work<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// What a program may use, in the words of the sandbox.
+fn limit(spec: &mut Spec, limits: &Limits) {
+    spec.limits.memory = limits.memory;
+    spec.limits.wall = limits.time;
+    spec.limits.cpu = limits.time.saturating_mul(64);
+    spec.limits.disk = limits.state.max(spec.limits.disk);
+    spec.limits.streams = limits.output;
+}
+
+/// Passes on what the guest prints, and ends it when it shall end.
+fn attend(mut guest: Guest, work: &mut Work<'_>) -> Result<(Ended, super::Outputs), Fault> {
+    let mut stdout = guest.take_stdout();
+    let (sender, pieces) = std::sync::mpsc::sync_channel::<Vec<u8>>(64);
+    let reader = std::thread::spawn(move || {
+        let mut piece = vec![0; PIECE];
+        while let Some(Ok(length @ 1..)) = stdout.as_mut().map(|stdout| stdout.read(&mut piece)) {
+            let read = piece.get(..length).unwrap_or_default().to_vec();
+            if sender.send(read).is_err() {
+                return;
+            }
+        }
+    });
+    let stop = Arc::clone(&work.stop);
+    let mut output = Vec::new();
+    let ended = loop {
+        match pieces.recv_timeout(LOOK) {
+            Ok(piece) => output.extend(piece),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break Ok(()),
+        }
+        if let Some(fault) = stop.fault() {
+            guest.cancel();
+            break Err(fault);
+        }
+    };
+    drop(pieces);
+    let waited = guest.wait().map_err(unavailable);
+    let _ = reader.join();
+    ended?;
+    // One link for all of it: where a pipe cuts is chance.
+    work.emit(&output)?;
+    waited
+}
+
+/// Whether the guest did what it should.
+fn judge(ended: &Ended, work: &Work<'_>) -> Result<(), Fault> {
+    let limits = work.limits;
+    match ended.how {
+        How::Exited(0) => Ok(()),
+        How::Exited(code) => Err(Fault::program(format_args!("it ended with code {code}"))),
+        How::Signalled(signal) => Err(Fault::program(format_args!("it ended by signal {signal}"))),
+        How::Cancelled => Err(work.stop.fault().unwrap_or(Fault::Cancelled)),
+        How::Deadline | How::Cpu => {
+            Err(Fault::Deadline { milliseconds: crate::stop::milliseconds(limits.time) })
+        }
+        How::Memory => Err(Fault::Memory { limit: limits.memory }),
+        How::Flood => Err(Fault::TooLarge { what: Part::Output, limit: limits.output }),
+        How::Disk => Err(Fault::TooLarge { what: Part::State, limit: limits.state }),
+    }
+}
+
+fn pack(files: Vec<(PathBuf, Vec<u8>)>, step: u64) -> Result<Vec<u8>, Fault> {
+    if files.is_empty() {
+        return Err(Fault::program(format_args!("it left no checkpoint after step {step}")));
+    }
+    let named = files.into_iter().map(|(name, bytes)| match name.into_os_string().into_string() {
+        Ok(name) => Ok((name, bytes)),
+        Err(_) => Err(Fault::program("a file of its checkpoint has no name in UTF-8")),
+    });
+    let checkpoint = Checkpoint(named.collect::<Result<_, _>>()?);
+    postcard::to_stdvec(&checkpoint).map_err(Fault::program)
+}
+
+/// Writes a checkpoint into a folder, from which the script begins; none before the first step.
+fn unpack(state: &[u8], folder: &TempDir) -> Result<Option<PathBuf>, Fault> {
+    if state.is_empty() {
+        return Ok(None);
+    }
+    let Checkpoint(files) = postcard::from_bytes(state)
+        .map_err(|error| Fault::program(format_args!("the state is no checkpoint: {error}")))?;
+    let place = folder.path().join("checkpoint");
+    for (name, bytes) in files {
+        let plain = |part| matches!(part, Component::Normal(_));
+        if name.is_empty() || !Path::new(&name).components().all(plain) {
+            return Err(Fault::program("a file of the checkpoint lies outside of it"));
+        }
+        let path = place.join(name);
+        fs::create_dir_all(path.parent().unwrap_or(&place)).map_err(machine)?;
+        fs::write(path, bytes).map_err(machine)?;
+    }
+    Ok(Some(place))
+}
+
+fn machine(error: io::Error) -> Fault {
+    Fault::Device { reason: error.to_string() }
+}
+
+fn unavailable(error: SandboxError) -> Fault {
+    match error {
+        SandboxError::Refused(_) | SandboxError::Command { .. } => Fault::program(error),
+        other => Fault::Device { reason: other.to_string() },
+    }
+}
