@@ -24,11 +24,11 @@ const WRITE: Binding = Binding { index: 1, access: Access::Write };
 
 /// Adds one to each number.
 const MORE: &str = "
-@group(0) @binding(0) var<storage, read> from: array<u32>;
+@group(0) @binding(0) var<storage, read> a: array<u32>;
 @group(0) @binding(1) var<storage, read_write> to: array<u32>;
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) at: vec3<u32>) {
-    to[at.x] = from[at.x] + 1u;
+    to[at.x] = a[at.x] + 1u;
 }";
 
 fn adapter() -> Adapter {
@@ -404,21 +404,20 @@ fn a_process_with_a_kernel_that_never_ends() {
     if std::env::var_os(ALONE).is_none() {
         return;
     }
-    // Some drivers end a single loop after 65,535 rounds; three of them would take a century.
+    // Some drivers end the loops of a kernel after 65,535 rounds, so this one takes a century by
+    // its number of workgroups.
     let endless = "
 @group(0) @binding(1) var<storage, read_write> to: array<atomic<u32>>;
-@compute @workgroup_size(1)
-fn main() {
-    for (var x = 0u; x < 60000u; x++) {
-        for (var y = 0u; y < 60000u; y++) {
-            for (var z = 0u; z < 60000u; z++) { atomicAdd(&to[z % 16u], x ^ y); }
-        }
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3<u32>) {
+    for (var round = 0u; round < 60000u; round++) {
+        atomicAdd(&to[round % 16u], group.x ^ group.y);
     }
 }";
     let gpu = gpu();
     let to = gpu.buffer(64, Space::Storage).unwrap();
     let pipeline = gpu.compile(Code::Wgsl(endless), "main", &[WRITE]).unwrap();
-    gpu.dispatch(&pipeline, &[&to], [1, 1, 1]).unwrap();
+    gpu.dispatch(&pipeline, &[&to], [65535, 65535, 1]).unwrap();
     match gpu.wait(Duration::from_millis(300)) {
         Err(GpuError::Timeout { after }) => println!("\ntimeout after {} ms", after.as_millis()),
         other => println!("\n{other:?}"),

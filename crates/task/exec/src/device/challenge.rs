@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 /// Lanes of the challenge. Enough to fill a large device.
 pub const LANES: u32 = 1 << 18;
-/// The most rounds. Some drivers end a loop after 65,535 rounds, whatever the kernel says.
+/// The most rounds. Some drivers end the loops of a kernel after 65,535 rounds, whatever it says.
 pub const ROUNDS_MAX: u32 = 60_000;
 /// Lanes that are opened.
 pub const SAMPLES: usize = 64;

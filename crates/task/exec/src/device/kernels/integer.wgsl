@@ -4,8 +4,8 @@
 @group(0) @binding(0) var<uniform> shape: vec4<u32>; // x: rounds, y and z: seed
 @group(0) @binding(1) var<storage, read_write> to: array<u32>;
 
-fn mix(from: u32, round: u32) -> u32 {
-    var x = from;
+fn mix(value: u32, round: u32) -> u32 {
+    var x = value;
     x ^= x << 13u;
     x ^= x >> 17u;
     x ^= x << 5u;

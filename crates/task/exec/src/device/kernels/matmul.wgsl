@@ -26,8 +26,8 @@ fn main(
             let e = index + part * 256u;
             left[e] = a[(row + e / 16u) * n + k + e % 16u];
         }
-        let from = (k + at.y) * n + column + at.x * 4u;
-        right[index] = vec4<f32>(b[from], b[from + 1u], b[from + 2u], b[from + 3u]);
+        let first = (k + at.y) * n + column + at.x * 4u;
+        right[index] = vec4<f32>(b[first], b[first + 1u], b[first + 2u], b[first + 3u]);
         workgroupBarrier();
         for (var j = 0u; j < 16u; j++) {
             let r = right[j * 16u + at.x];
