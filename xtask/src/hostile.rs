@@ -22,7 +22,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     let mut command = cargo();
-    command.args(["test", "--quiet", "--package", "opengpu-exec", "--features", "weakened"]);
+    // As part of the workspace: alone, half of its dependencies would be built once more.
+    command.args(["test", "--quiet", "--workspace", "--features", "opengpu-exec/weakened"]);
     command.args(["--test", "hostile", "--"]);
     if let Some(only) = &arguments.only {
         command.args(["--only", only]);

@@ -102,9 +102,13 @@ fn debian(name: &str) -> Result<()> {
         bail!("the Debian package {name} is missing; run: sudo {}", install.join(" "));
     }
     eprintln!("installing the Debian package {name}");
-    let [program, arguments @ ..] = &install;
-    let mut command = Command::new(program);
-    process::run(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        process::run(command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+    };
+    let [_, arguments @ ..] = &install;
+    // A new machine may have no list of packages yet, or an old one.
+    apt(arguments).or_else(|_| apt(&["update"]).and_then(|()| apt(arguments)))
 }
 
 fn python(name: &str) -> Result<PathBuf> {

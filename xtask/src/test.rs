@@ -5,7 +5,8 @@
 //! failed test (it does not compile, say) counts as one failure, so the line never looks green.
 
 use crate::cargo::{self, Profile, cargo};
-use crate::{process, sim, soak, tidy};
+use crate::packages::{self, Requirement};
+use crate::{hostile, kernels, process, sim, soak, tidy};
 use anyhow::{Result, bail};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -24,8 +25,8 @@ struct Step {
     run: fn(&mut Tally) -> Result<()>,
 }
 
-const STEPS: [Step; 10] = [
-    Step { name: "tools", run: |_| cargo::prepare() },
+const STEPS: [Step; 12] = [
+    Step { name: "tools", run: tools },
     Step { name: "fmt", run: fmt },
     Step { name: "clippy", run: clippy },
     Step { name: "tidy", run: |_| tidy::run() },
@@ -34,6 +35,8 @@ const STEPS: [Step; 10] = [
     Step { name: "doctests", run: doctests },
     Step { name: "sim", run: short_sim },
     Step { name: "soak", run: short_soak },
+    Step { name: "kernels", run: short_kernels },
+    Step { name: "hostile", run: |_| hostile::run(&hostile::Arguments { only: None }) },
     Step { name: "docs", run: docs },
 ];
 
@@ -43,6 +46,9 @@ const SHORT_SIM_SEEDS: u64 = 5;
 /// rare refusal within seconds of a debug build is chance. The tests of `opengpu-sim` demand coverage
 /// of fixed seeds.
 const SHORT_SOAK_SECONDS: u64 = 4;
+
+/// Kernels of the short comparison.
+const SHORT_KERNELS: u64 = 100;
 
 /// Tests counted so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,6 +120,16 @@ fn describe(report: &Report) -> String {
     }
 }
 
+/// What the tests touch beside Rust: a sandbox, a GPU in software, a Python with numpy.
+fn tools(_: &mut Tally) -> Result<()> {
+    cargo::prepare()?;
+    let others = ["bubblewrap", "python3", "python3-numpy"];
+    for name in kernels::DRIVERS.into_iter().chain(others) {
+        packages::provide(&Requirement::Debian(name.to_owned()))?;
+    }
+    Ok(())
+}
+
 fn fmt(_: &mut Tally) -> Result<()> {
     process::run(cargo().args(["fmt", "--all", "--check"]))
 }
@@ -153,6 +169,11 @@ fn short_sim(_: &mut Tally) -> Result<()> {
 fn short_soak(_: &mut Tally) -> Result<()> {
     let arguments = soak::Arguments { seconds: SHORT_SOAK_SECONDS, seed: None };
     soak::run(&arguments, Profile::Dev)
+}
+
+fn short_kernels(_: &mut Tally) -> Result<()> {
+    let arguments = kernels::Arguments { count: SHORT_KERNELS, first_seed: 1 };
+    kernels::run(&arguments, Profile::Dev)
 }
 
 fn docs(_: &mut Tally) -> Result<()> {

@@ -27,7 +27,7 @@ impl Backend for Kernels {
             .try_into()
             .map_err(|error| Refusal::program(format_args!("[gpu]: {error}")))?;
         let limits = &program.manifest.limits;
-        let gpu = Gpu::open(&adapter()?, Limits { memory: limits.memory, ..Limits::default() })
+        let gpu = Gpu::open(&chosen()?, Limits { memory: limits.memory, ..Limits::default() })
             .map_err(machine)?;
         let kernel;
         let code = if program.manifest.class == Class::Exact {
@@ -50,7 +50,7 @@ fn machine(error: GpuError) -> Refusal {
 }
 
 /// The device that is named, or the first.
-fn adapter() -> Result<Adapter, Refusal> {
+pub(crate) fn chosen() -> Result<Adapter, Refusal> {
     match std::env::var(DEVICE) {
         Ok(id) => Adapter::find(&AdapterId::new(id)).map_err(machine),
         Err(_) => adapters().into_iter().next().ok_or_else(|| Refusal::Machine {

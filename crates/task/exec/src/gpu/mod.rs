@@ -37,6 +37,7 @@ use std::{
 
 pub use adapter::{Adapter, AdapterId, AdapterInfo, Api, Kind, adapters};
 pub use backend::Kernels;
+pub(crate) use backend::chosen;
 pub use batch::{BATCH_MAX, Batch};
 pub use buffer::{Buffer, Space};
 pub use error::{GpuError, MESSAGE_MAX};

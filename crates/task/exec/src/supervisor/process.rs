@@ -58,7 +58,6 @@ const ENVIRONMENT: [&str; 8] = [
 #[derive(Debug)]
 pub(super) struct Process {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
     answers: Mutex<Receiver<Event>>,
 }
 
@@ -127,10 +126,10 @@ impl Shared {
         entry.cancelled = Some(Instant::now());
         drop(open);
         self.changed.notify_all();
-        // A pipe that is full or broken belongs to a process that is killed after the grace.
-        if let Ok(mut writer) = self.writer.try_lock() {
-            let _ = writer.send([&Request::Cancel { ticket }]);
-        }
+        // A pipe that is full or broken belongs to a process that is killed after the grace, which
+        // ends this write, too.
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = writer.send([&Request::Cancel { ticket }]);
     }
 
     /// Kills the process for a reason, which its first ticket is told.
@@ -142,7 +141,11 @@ impl Shared {
                 open.cause = Some((first, fault));
             }
         }
-        let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+        let _ = self.child().kill();
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends every ticket after the process has died.
@@ -251,21 +254,14 @@ impl Process {
         });
         let (answer, answers) = sync_channel(1);
         let words = Arc::new(Mutex::new(VecDeque::new()));
-        let mut process = Self { shared, threads: Vec::new(), answers: Mutex::new(answers) };
-        let shared = Arc::clone(&process.shared);
+        let process = Self { shared, answers: Mutex::new(answers) };
         let heard = Arc::clone(&words);
-        let ear = std::thread::Builder::new().name("last words".to_owned());
-        let ear = ear.spawn(move || listen(stderr, &heard))?;
-        process.spawn("reader", move || read_events(&shared, stdout, &answer, ear, &words))?;
+        let ear = spawn("last words", move || listen(stderr, &heard))?;
         let shared = Arc::clone(&process.shared);
-        process.spawn("watch", move || watch::watch(&shared))?;
+        spawn("reader", move || read_events(&shared, stdout, &answer, ear, &words))?;
+        let shared = Arc::clone(&process.shared);
+        spawn("watch", move || watch::watch(&shared))?;
         Ok(process)
-    }
-
-    fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body)?;
-        self.threads.push(thread);
-        Ok(())
     }
 
     pub(super) fn id(&self) -> u32 {
@@ -350,10 +346,13 @@ impl Open {
 impl Drop for Process {
     fn drop(&mut self) {
         self.shared.kill(Fault::Cancelled);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
+        // Its threads end by themselves: one may still wait for the owner of a ticket.
+        let _ = self.shared.child().wait();
     }
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(body)
 }
 
 fn streams(child: &mut Child) -> io::Result<(ChildStdin, ChildStdout, ChildStderr)> {
@@ -395,7 +394,7 @@ fn read_events(
         shared.kill(Fault::Crashed { how: format!("it broke the protocol: {error}") });
     }
     let status = {
-        let mut child = shared.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut child = shared.child();
         // Its output has ended, so it has ended, or will not be of use any more.
         let _ = child.kill();
         child.wait().ok()

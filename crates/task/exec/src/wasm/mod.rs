@@ -8,6 +8,8 @@
 //! Every question to a program happens in a fresh instance ([`visit`]). The pool keeps one slot of
 //! memory ready, so that an instance costs microseconds.
 
+#[cfg(feature = "gpu")]
+mod ogpu;
 mod visit;
 
 use crate::backend::{Backend, Begun, Prepared, Pulse, Span, Work};
@@ -20,6 +22,8 @@ use wasmtime::{
     PoolingAllocationConfig,
 };
 
+/// The only module that a program may import from: what runs kernels on a device.
+const OGPU: &str = "ogpu";
 /// Bytes of the largest module.
 const MODULE: u64 = 64 << 20;
 /// Steps of a run, at most; as the referee has it.
@@ -45,6 +49,9 @@ pub struct Compiled {
     engine: Engine,
     ready: InstancePre<Guest>,
     exports: Exports,
+    /// The device of modules that use one.
+    #[cfg(feature = "gpu")]
+    device: Option<Arc<ogpu::Device>>,
 }
 
 impl std::fmt::Debug for Compiled {
@@ -60,22 +67,38 @@ impl Compiled {
             .map_err(|error| Refusal::Machine { reason: chain(&error) })?;
         let module =
             Module::from_binary(&engine, code).map_err(|error| Refusal::program(chain(&error)))?;
-        if let Some(import) = module.imports().next() {
+        if let Some(import) = module.imports().find(|import| import.module() != OGPU) {
             return Err(Refusal::program(format_args!(
-                "the module imports {}.{}; a program imports nothing",
+                "the module imports {}.{}; a program imports nothing but from `{OGPU}`",
                 import.module(),
                 import.name()
             )));
         }
         let exports = Exports::of(&module)?;
-        let ready = Linker::new(&engine)
+        let mut linker = Linker::new(&engine);
+        #[cfg(feature = "gpu")]
+        ogpu::link(&mut linker).map_err(|error| Refusal::Machine { reason: chain(&error) })?;
+        let ready = linker
             .instantiate_pre(&module)
             .map_err(|error| Refusal::program(chain(&error)))?;
-        Ok(Self { engine, ready, exports })
+        Ok(Self {
+            #[cfg(feature = "gpu")]
+            device: module.imports().next().map(|_| ogpu::Device::open(limits)).transpose()?,
+            engine,
+            ready,
+            exports,
+        })
     }
 
     fn open(&self, argument: &[u8], work: &Work<'_>) -> Result<Visit<'_>, Fault> {
-        Visit::open(&self.ready, &self.exports, argument, work)
+        let limit = usize::try_from(work.limits.memory).unwrap_or(usize::MAX);
+        #[cfg_attr(not(feature = "gpu"), expect(unused_mut, reason = "it has no device"))]
+        let mut guest = Guest::new(limit);
+        #[cfg(feature = "gpu")]
+        {
+            guest.session = self.device.clone().map(ogpu::Session::new);
+        }
+        Visit::open(&self.ready, &self.exports, guest, argument, work)
     }
 }
 

@@ -88,6 +88,20 @@ pub(super) struct Guest {
     limit: usize,
     /// The guest wanted more memory than it may have.
     exceeded: bool,
+    /// What it has on the device, if it uses one.
+    #[cfg(feature = "gpu")]
+    pub(super) session: Option<super::ogpu::Session>,
+}
+
+impl Guest {
+    pub(super) const fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            exceeded: false,
+            #[cfg(feature = "gpu")]
+            session: None,
+        }
+    }
 }
 
 impl ResourceLimiter for Guest {
@@ -128,12 +142,12 @@ impl<'a> Visit<'a> {
     pub(super) fn open(
         ready: &InstancePre<Guest>,
         exports: &'a Exports,
+        guest: Guest,
         argument: &[u8],
         work: &Work<'_>,
     ) -> Result<Self, Fault> {
         work.stop.check()?;
-        let limit = usize::try_from(work.limits.memory).unwrap_or(usize::MAX);
-        let mut store = Store::new(ready.module().engine(), Guest { limit, exceeded: false });
+        let mut store = Store::new(ready.module().engine(), guest);
         store.limiter(|guest| guest);
         let fuel = work.fuel_left();
         store.set_fuel(fuel).expect("the engine counts fuel");

@@ -1,0 +1,192 @@
+//! `opengpu exec` with the real binary: the examples run, a run repeats, what was changed is found.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on has failed"
+)]
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// A home folder and the binary in it.
+struct Machine(TempDir);
+
+impl Machine {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn output(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_opengpu"))
+            .args(arguments)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("OPENGPU_HOME", self.0.path())
+            .output()
+            .unwrap()
+    }
+
+    /// What a command shows as JSON.
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.output(&[arguments, &["-o", "json"]].concat());
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {error}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Exit code and words of a command that fails.
+    fn failure(&self, arguments: &[&str]) -> (i32, String) {
+        let output = self.output(arguments);
+        (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    fn run(&self, example: &str, more: &[&str]) -> Value {
+        let folder = self::example(example);
+        self.json(&[&["exec", "run", folder.to_str().unwrap()], more].concat())
+    }
+
+    fn folder(&self, run: &Value) -> PathBuf {
+        self.0.path().join("runs").join(run["run"].as_str().unwrap())
+    }
+}
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples").join(name)
+}
+
+/// The same root twice, on one thread and on two; then a segment in the middle.
+fn repeats(name: &str) {
+    let machine = Machine::new();
+    let first = machine.run(name, &["--threads", "1"]);
+    let second = machine.run(name, &["--threads", "2"]);
+    assert_eq!(first["root"], second["root"], "{name}");
+    assert_eq!(first["output"], second["output"], "{name}");
+    let middle = (first["segments"].as_u64().unwrap() / 2).max(1).to_string();
+    let run = first["run"].as_str().unwrap();
+    for index in ["0", &middle] {
+        let checked = machine.json(&["exec", "segment", run, index]);
+        assert_eq!(checked["verdict"], "equal", "{name}, segment {index}");
+    }
+}
+
+#[test]
+fn sha256_search_repeats() {
+    repeats("sha256-search");
+}
+
+#[test]
+fn word_count_repeats() {
+    repeats("word-count");
+}
+
+#[test]
+fn mandelbrot_repeats() {
+    repeats("mandelbrot");
+}
+
+#[test]
+fn heat_repeats() {
+    repeats("heat");
+}
+
+#[test]
+fn nbody_repeats() {
+    repeats("nbody");
+}
+
+#[test]
+fn heat_on_a_gpu_repeats() {
+    repeats("heat-gpu");
+}
+
+#[test]
+fn a_python_script_in_the_sandbox_repeats() {
+    repeats("python-numpy");
+}
+
+#[test]
+fn a_picture_of_floats_is_repeated_closely_enough() {
+    let machine = Machine::new();
+    let run = machine.run("path-tracer", &[]);
+    let checked = machine.json(&["exec", "segment", run["run"].as_str().unwrap(), "20"]);
+    let verdict = checked["verdict"].as_str().unwrap();
+    assert!(verdict == "equal" || verdict.starts_with("close"), "{verdict}");
+}
+
+#[test]
+fn an_output_goes_where_it_is_wanted() {
+    let machine = Machine::new();
+    let folder = example("mandelbrot");
+    let arguments = ["exec", "run", folder.to_str().unwrap(), "--out", "-"];
+    let output = machine.output(&arguments);
+    assert!(output.status.success());
+    assert!(output.stdout.starts_with(b"P6") || output.stdout.starts_with(b"P5"));
+    let listed = machine.json(&["exec", "list"]);
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn whatever_was_changed_is_found() {
+    let machine = Machine::new();
+    let copy = machine.0.path().join("program");
+    fs::create_dir(&copy).unwrap();
+    for name in ["program.toml", "program.wasm", "input.txt"] {
+        fs::copy(example("nbody").join(name), copy.join(name)).unwrap();
+    }
+    let run = machine.json(&["exec", "run", copy.to_str().unwrap()]);
+    let name = run["run"].as_str().unwrap();
+    let segment = |index: &str| machine.failure(&["exec", "segment", name, index]);
+    let change = |path: &Path| {
+        let original = fs::read(path).unwrap();
+        let mut bytes = original.clone();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(path, &bytes).unwrap();
+        original
+    };
+    let folder = machine.folder(&run);
+    for (path, word) in [
+        (folder.join("states/4"), "state 4"),
+        (folder.join("input"), "the input"),
+        (copy.join("program.wasm"), "the program"),
+    ] {
+        let original = change(&path);
+        let (code, error) = segment("5");
+        assert!(code == 6 && error.contains(word), "{}: {code} {error}", path.display());
+        fs::write(&path, original).unwrap();
+    }
+    // A state and its address changed together: the root no longer fits.
+    let facts = folder.join("run.json");
+    let text = fs::read_to_string(&facts).unwrap();
+    let state = run_state(&text, 4);
+    fs::write(&facts, text.replace(&state, &"0".repeat(64))).unwrap();
+    let (code, error) = segment("5");
+    assert!(code == 6 && error.contains("a segment"), "{code} {error}");
+    fs::write(&facts, text).unwrap();
+    assert_eq!(machine.json(&["exec", "segment", name, "5"])["verdict"], "equal");
+}
+
+fn run_state(facts: &str, index: usize) -> String {
+    let facts: Value = serde_json::from_str(facts).unwrap();
+    facts["segments"][index]["state"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let machine = Machine::new();
+    let (code, error) = machine.failure(&["exec", "run", "nowhere"]);
+    assert!(code == 2 && error.contains("program.toml"), "{code} {error}");
+    let (code, error) = machine.failure(&["exec", "segment", "nothing", "1"]);
+    assert!(code == 2 && error.contains("exec list"), "{code} {error}");
+    let folder = machine.0.path().join("bad");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("program.toml"), "name = 'bad'\nkind = 'wasm'\nclass = 'exact'\n").unwrap();
+    let (code, error) = machine.failure(&["exec", "run", folder.to_str().unwrap()]);
+    assert!(code == 2 && error.contains("code"), "{code} {error}");
+    let runs = machine.0.path().join("runs");
+    assert_eq!(fs::read_dir(runs).unwrap().count(), 0, "nothing unfinished stays");
+}
