@@ -14,6 +14,7 @@ mod bench;
 mod cargo;
 mod ci;
 mod dist;
+mod models;
 mod packages;
 mod process;
 mod sim;
@@ -51,6 +52,8 @@ enum Command {
     Ci,
     /// Make a release archive with the stripped binary.
     Dist,
+    /// Fetch the models and data that tests and examples need.
+    Models,
     /// Install the named packages, for example `deb:npm` or `pip:eth-account`.
     Packages(packages::Arguments),
 }
@@ -75,6 +78,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Ci => ci::run(),
         Command::Dist => dist::run(),
+        Command::Models => models::run(),
         Command::Packages(arguments) => packages::run(&arguments),
     }
 }
