@@ -17,6 +17,7 @@ mod dist;
 mod guests;
 mod hostile;
 mod kernels;
+mod models;
 mod packages;
 mod process;
 mod sim;
@@ -60,6 +61,8 @@ enum Command {
     Dist,
     /// Build the example programs, or check that what is stored is what their sources give.
     Guests(guests::Arguments),
+    /// Fetch the models and data that tests and examples need.
+    Models,
     /// Install the named packages, for example `deb:npm` or `pip:eth-account`.
     Packages(packages::Arguments),
 }
@@ -87,6 +90,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Ci => ci::run(),
         Command::Dist => dist::run(),
         Command::Guests(arguments) => guests::run(&arguments),
+        Command::Models => models::run(),
         Command::Packages(arguments) => packages::run(&arguments),
     }
 }

@@ -74,7 +74,7 @@ pub(crate) fn provide(requirement: &Requirement) -> Result<Option<PathBuf>> {
 }
 
 /// Where packages of our own go.
-fn cache() -> Result<PathBuf> {
+pub(crate) fn cache() -> Result<PathBuf> {
     let base = match std::env::var_os("XDG_CACHE_HOME") {
         Some(folder) => PathBuf::from(folder),
         None => PathBuf::from(std::env::var_os("HOME").context("HOME is not set")?).join(".cache"),
@@ -111,7 +111,8 @@ fn debian(name: &str) -> Result<()> {
     apt(arguments).or_else(|_| apt(&["update"]).and_then(|()| apt(arguments)))
 }
 
-fn python(name: &str) -> Result<PathBuf> {
+/// The folder with `python` and `pip` of an environment of our own.
+pub(crate) fn python_programs() -> Result<PathBuf> {
     let venv = cache()?.join("python");
     let programs = venv.join("bin");
     if !programs.join("pip").exists() {
@@ -122,11 +123,16 @@ fn python(name: &str) -> Result<PathBuf> {
         eprintln!("creating a Python environment in {}", venv.display());
         process::run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
     }
+    Ok(programs)
+}
+
+fn python(name: &str) -> Result<PathBuf> {
+    let programs = python_programs()?;
     let pip = programs.join("pip");
     let bare = name.split(['=', '<', '>', '~', '[']).next().unwrap_or(name);
     let shown = process::read(Command::new(&pip).args(["show", "--quiet", bare]));
     if shown.is_err() {
-        eprintln!("installing the Python package {name} into {}", venv.display());
+        eprintln!("installing the Python package {name} into {}", programs.display());
         process::run(Command::new(&pip).args(["install", "--quiet", name]))?;
     }
     Ok(programs)

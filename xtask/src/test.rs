@@ -6,7 +6,7 @@
 
 use crate::cargo::{self, Profile, cargo};
 use crate::packages::{self, Requirement};
-use crate::{hostile, kernels, process, sim, soak, tidy};
+use crate::{hostile, kernels, models, process, sim, soak, tidy};
 use anyhow::{Result, bail};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -120,14 +120,14 @@ fn describe(report: &Report) -> String {
     }
 }
 
-/// What the tests touch beside Rust: a sandbox, a GPU in software, a Python with numpy.
+/// What the tests touch beside Rust: a sandbox, a GPU in software, a Python with numpy, models.
 fn tools(_: &mut Tally) -> Result<()> {
     cargo::prepare()?;
     let others = ["bubblewrap", "python3", "python3-numpy"];
     for name in kernels::DRIVERS.into_iter().chain(others) {
         packages::provide(&Requirement::Debian(name.to_owned()))?;
     }
-    Ok(())
+    models::run()
 }
 
 fn fmt(_: &mut Tally) -> Result<()> {

@@ -24,6 +24,8 @@ mod fault;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 pub mod lines;
+#[cfg(feature = "llm")]
+pub mod llm;
 #[cfg(target_os = "linux")]
 pub mod native;
 pub mod program;
@@ -35,6 +37,8 @@ mod registry;
 pub mod run;
 mod stop;
 mod supervisor;
+#[cfg(feature = "llm")]
+pub mod train;
 mod usage;
 #[cfg(feature = "wasm")]
 pub mod wasm;

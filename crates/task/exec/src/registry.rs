@@ -21,6 +21,11 @@ impl Default for Registry {
         backends.insert(Kind::Wasm, Box::new(crate::wasm::Wasm));
         #[cfg(feature = "gpu")]
         backends.insert(Kind::Gpu, Box::new(crate::gpu::Kernels));
+        #[cfg(feature = "llm")]
+        {
+            backends.insert(Kind::Llm, Box::new(crate::llm::Models));
+            backends.insert(Kind::Train, Box::new(crate::train::Training));
+        }
         #[cfg(target_os = "linux")]
         backends.insert(Kind::Native, Box::new(crate::native::Scripts));
         Self(backends)
