@@ -103,13 +103,26 @@ fn file_refusal(name: &str, reason: impl std::fmt::Display) -> Refusal {
     Refusal::File { file: name.to_owned(), reason: reason.to_string() }
 }
 
-/// A name in a manifest never leaves its folder.
+/// A name in a manifest never leaves its folder, or the folder of models: what many programs share and
+/// no program carries around. It is addressed by its content all the same.
 fn inside(folder: &Path, name: &str) -> Result<PathBuf, Refusal> {
     let plain = |part| matches!(part, Component::Normal(_));
     if name.is_empty() || !Path::new(name).components().all(plain) {
         return Err(file_refusal(name, "a file of a program lies in its folder"));
     }
-    Ok(folder.join(name))
+    let own = folder.join(name);
+    let shared = models().map(|models| models.join(name));
+    Ok(if own.exists() { own } else { shared.filter(|path| path.exists()).unwrap_or(own) })
+}
+
+/// Names the folder of models.
+pub const MODELS: &str = "OPENGPU_MODELS";
+
+/// Where the models of this machine are.
+pub fn models() -> Option<PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let cache = || folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
+    folder(MODELS).or_else(|| Some(cache()?.join("opengpu").join("models")))
 }
 
 #[cfg(test)]

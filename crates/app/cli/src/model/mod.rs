@@ -9,7 +9,10 @@ pub(crate) mod serve;
 use crate::{context::Context, exit::Complaint};
 use anyhow::{Context as _, Result};
 use clap::Args;
-use opengpu_exec::{Program, artifact, program::MANIFEST};
+use opengpu_exec::{
+    Program, artifact,
+    program::{MANIFEST, models},
+};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -59,7 +62,7 @@ impl Which {
 }
 
 fn find(context: &Context, model: &Path) -> Result<PathBuf> {
-    let folders = [PathBuf::new(), context.home.join("models"), cache()];
+    let folders = [PathBuf::new(), context.home.join("models"), models().unwrap_or_default()];
     let wanted = |folder: &PathBuf| {
         let plain = folder.join(model);
         [plain.clone(), plain.with_added_extension("gguf")]
@@ -71,13 +74,6 @@ fn find(context: &Context, model: &Path) -> Result<PathBuf> {
             .hint(format!("name a GGUF file, or put it into {}", places.join(" or ")))
             .into()
     })
-}
-
-/// Where models are kept that were fetched.
-fn cache() -> PathBuf {
-    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let base = base.or_else(|| std::env::home_dir().map(|home| home.join(".cache")));
-    base.unwrap_or_default().join("opengpu").join("models")
 }
 
 /// A file's name without its ending, in the letters that a program's name may have.

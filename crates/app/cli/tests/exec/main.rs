@@ -6,6 +6,8 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod models;
+
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,14 +22,21 @@ impl Machine {
         Self(tempfile::tempdir().unwrap())
     }
 
+    /// The binary, deaf to the environment of whoever runs the tests but for where models are.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_opengpu"));
+        command.args(arguments).env_clear().env("PATH", "/usr/bin:/bin");
+        for name in ["HOME", "OPENGPU_MODELS", "XDG_CACHE_HOME"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command.env("OPENGPU_HOME", self.0.path());
+        command
+    }
+
     fn output(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_opengpu"))
-            .args(arguments)
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
-            .env("OPENGPU_HOME", self.0.path())
-            .output()
-            .unwrap()
+        self.command(arguments).output().unwrap()
     }
 
     /// What a command shows as JSON.

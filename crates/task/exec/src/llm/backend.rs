@@ -25,7 +25,7 @@ pub struct Models;
 struct Settings {
     /// Tokens of prompt and answer together.
     context: Option<usize>,
-    /// Whether the program is a model for embeddings, in a folder of files.
+    /// Whether it is a model for embeddings: a folder of files, one of which is the code.
     embeddings: bool,
 }
 
@@ -34,16 +34,18 @@ impl Backend for Models {
         let settings: Settings = toml::Value::Table(program.manifest.settings.clone())
             .try_into()
             .map_err(|error| Refusal::program(format_args!("[llm]: {error}")))?;
-        if settings.embeddings {
-            let embedder = Embedder::open(program.folder()).map_err(Refusal::program)?;
-            return Ok(Box::new(Embeds(embedder)));
-        }
         let Some(code) = &program.manifest.code else {
             return Err(Refusal::program("the manifest names no `code`: the model's file"));
         };
+        let path = program.path(code)?;
+        if settings.embeddings {
+            let folder = path.parent().unwrap_or(program.folder());
+            let embedder = Embedder::open(folder).map_err(Refusal::program)?;
+            return Ok(Box::new(Embeds(embedder)));
+        }
         let mut options = Options::default();
         options.context = settings.context.unwrap_or(options.context);
-        let model = Model::open(&program.path(code)?, options).map_err(Refusal::program)?;
+        let model = Model::open(&path, options).map_err(Refusal::program)?;
         Ok(Box::new(Speaks::new(model)))
     }
 }

@@ -43,11 +43,13 @@ pub struct Launch {
 pub(crate) const DEVICE: &str = "OPENGPU_DEVICE";
 
 /// What the environment of an executor may hold: no secrets, no libraries slipped in.
-const ENVIRONMENT: [&str; 8] = [
+const ENVIRONMENT: [&str; 10] = [
     "HOME",
     "LANG",
+    crate::program::MODELS,
     "PATH",
     "TMPDIR",
+    "XDG_CACHE_HOME",
     "XDG_RUNTIME_DIR",
     "RUST_LOG",
     "VK_ICD_FILENAMES",

@@ -1,0 +1,109 @@
+//! Models with the real binary: chat, serving with OpenAI's own client, training. They need what
+//! `cargo xtask models` fetches.
+
+use crate::{Machine, repeats};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// OpenAI's own client, through the cache of xtask.
+const PACKAGE: &str = "pip:openai==3.49.0";
+
+#[test]
+fn answers_of_a_model_repeat() {
+    repeats("chat");
+}
+
+#[test]
+fn embeddings_repeat() {
+    repeats("embeddings");
+}
+
+#[test]
+fn training_repeats() {
+    repeats("train-digits");
+}
+
+#[test]
+fn a_question_on_standard_input_is_answered_on_standard_output() {
+    let machine = Machine::new();
+    let mut child = machine
+        .command(&["chat", "smollm2-135m-instruct", "--temperature", "0", "--max-tokens", "24"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"What is the capital of France?").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Paris"));
+}
+
+/// A server that ends with the test.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(machine: &Machine) -> Self {
+        let arguments = ["serve", "smollm2-135m-instruct", "--listen", "127.0.0.1:0"];
+        let mut child = machine.command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut words = BufReader::new(child.stderr.take().unwrap()).lines();
+        let line = words.find(|line| line.as_ref().is_ok_and(|line| line.starts_with("serving")));
+        let line = line.expect("it says where it serves").unwrap();
+        let url = line.split_whitespace().last().unwrap().to_owned();
+        Self { child, url }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const SCRIPT: &str = r#"
+import sys
+from openai import OpenAI
+client = OpenAI(base_url=sys.argv[1], api_key="none", max_retries=0)
+model = client.models.list().data[0].id
+question = [{"role": "user", "content": "What is the capital of France?"}]
+wishes = dict(model=model, messages=question, temperature=0, max_tokens=24)
+whole = client.chat.completions.create(**wishes)
+assert "Paris" in whole.choices[0].message.content, whole
+assert whole.usage.prompt_tokens > 5 and whole.usage.completion_tokens > 2, whole.usage
+pieces, usage = [], None
+for chunk in client.chat.completions.create(
+    stream=True, stream_options={"include_usage": True}, **wishes
+):
+    if chunk.choices and chunk.choices[0].delta.content:
+        pieces.append(chunk.choices[0].delta.content)
+    usage = chunk.usage or usage
+assert len(pieces) > 3, pieces
+assert "".join(pieces) == whole.choices[0].message.content, pieces
+assert usage == whole.usage, (usage, whole.usage)
+print("equal")
+"#;
+
+#[test]
+fn openais_own_client_chats_and_streams() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let told = Command::new(env!("CARGO"))
+        .args(["xtask", "packages", PACKAGE])
+        .current_dir(root)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let folder = told.trim().strip_prefix(PACKAGE).expect("xtask names the folder").trim();
+    let machine = Machine::new();
+    let server = Server::start(&machine);
+    let python = PathBuf::from(folder).join("python");
+    let output = Command::new(python).args(["-c", SCRIPT, &server.url]).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "equal");
+}
