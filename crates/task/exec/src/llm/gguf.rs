@@ -457,8 +457,14 @@ mod tests {
         [-1i32, 0, 1].iter().for_each(|number| bytes.extend(number.to_le_bytes()));
         tensor(&mut bytes, "a", &[4, 2], 0, 0);
         tensor(&mut bytes, "b", &[8], 0, 32);
-        bytes.resize(bytes.len().next_multiple_of(32) + 64, 7);
+        pad(&mut bytes, 64);
         bytes
+    }
+
+    /// Fills up to the place of the data, and adds so many bytes of it.
+    fn pad(bytes: &mut Vec<u8>, data: usize) {
+        bytes.resize(bytes.len().checked_next_multiple_of(32).unwrap(), 0);
+        bytes.extend(std::iter::repeat_n(7, data));
     }
 
     fn text(bytes: &mut Vec<u8>, text: &str) {
@@ -481,7 +487,7 @@ mod tests {
         bytes.extend(1u64.to_le_bytes());
         bytes.extend(0u64.to_le_bytes());
         tensor(&mut bytes, "t", sides, kind, offset);
-        bytes.resize(bytes.len().next_multiple_of(32) + data, 0);
+        pad(&mut bytes, data);
         bytes
     }
 
@@ -559,7 +565,8 @@ mod tests {
             }
             if let Ok(header) = read(&bytes) {
                 for tensor in header.tensors() {
-                    prop_assert!(tensor.start + tensor.size <= bytes.len() as u64);
+                    let end = tensor.start.checked_add(tensor.size);
+                    prop_assert!(end.is_some_and(|end| end <= bytes.len() as u64));
                 }
             }
         }

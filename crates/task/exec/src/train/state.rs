@@ -12,6 +12,8 @@ use super::TrainError;
 
 const VERSION: u8 = 1;
 const HEAD: usize = 41;
+/// Bytes of a weight, its mean and the mean of its squares.
+const NUMBERS: usize = 12;
 
 /// A state that was checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,12 +62,12 @@ impl State {
         let step = step.try_into().map_err(|_| wrong("it is cut"))?;
         let mut state = Self { step: u64::from_le_bytes(step), ..Self::zeros(run, sizes) };
         let count: usize = state.weights.iter().map(Vec::len).sum();
-        if Some(numbers.len()) != count.checked_mul(3 * size_of::<f32>()) {
+        if Some(numbers.len()) != count.checked_mul(NUMBERS) {
             return Err(wrong("it has another length"));
         }
         let (numbers, _) = numbers.as_chunks();
         let mut numbers = numbers.iter().map(|bytes| f32::from_le_bytes(*bytes));
-        let State { weights, first, second, .. } = &mut state;
+        let Self { weights, first, second, .. } = &mut state;
         for values in [weights, first, second].into_iter().flatten() {
             values.iter_mut().zip(&mut numbers).for_each(|(value, number)| *value = number);
         }
