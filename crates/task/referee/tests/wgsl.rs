@@ -6,7 +6,7 @@ use opengpu_referee::wgsl::{
     Binding, Effect, Fault, Ineligible, Kernel, Kind, Limits, Location, Race, Space, Write,
 };
 
-const FUEL: u64 = 10_000_000;
+const FUEL: u64 = 500_000;
 
 /// Buffers and places that most kernels here use.
 const HEAD: &str = "
@@ -244,6 +244,13 @@ fn a_group_shares_memory_between_barriers() {
     let without = body.replace("workgroupBarrier();", "");
     let fault = run(&kernel(more, &without), 2, &[1], 8);
     assert!(matches!(fault, Err(Fault::Race(Race::Shared { .. }))), "{fault:?}");
+}
+
+#[test]
+fn every_group_begins_with_zeros() {
+    let more = "var<workgroup> board: array<u32, 4>;";
+    let body = "output[i] = board[index]; workgroupBarrier(); board[index] = 7u;";
+    assert_eq!(run(&kernel(more, body), 3, &[0], 12), Ok(vec![0; 12]));
 }
 
 #[test]
