@@ -220,7 +220,8 @@ fn control_flow_goes_where_the_source_says() {
     let body = "
       var calls = 0u;
       var sum = early(input[i], &calls);
-      switch input[i] { case 0u: { sum += 1u; } case 1u, 2u: { sum += 20u; } default: { sum += 3u; } }
+      switch input[i] { case 0u: { sum += 1u; } case 1u, 2u: { sum += 20u; }
+                        default: { sum += 3u; } }
       var n = 0u;
       loop { if n == 2u { continue; } if n > 5u { break; } sum += n;
              continuing { n += 1u; break if n == 5u; } }
@@ -356,7 +357,7 @@ fn the_effects_of_the_groups_make_the_dispatch_in_any_order() {
     assert_eq!(kernel.run_group([2, 1, 1], [2, 0, 0], &before, FUEL), Err(Fault::Grid));
 }
 
-/// Fuel decides what is too much, so it is part of the rules: a new table of costs is a new version.
+/// Fuel decides what is too much, so it is part of the rules: new costs are a new version.
 #[test]
 fn the_costs_of_the_interpreter_are_pinned() {
     let body = "var sum = 0u; for (var n = 0u; n < 10u; n++) { sum += input[n]; } output[i] = sum;";
