@@ -6,7 +6,7 @@ use opengpu_referee::wgsl::{
     Binding, Effect, Fault, Ineligible, Kernel, Kind, Limits, Location, Race, Space, Write,
 };
 
-const FUEL: u64 = 10_000_000;
+const FUEL: u64 = 500_000;
 
 /// Buffers and places that most kernels here use.
 const HEAD: &str = "
@@ -220,7 +220,8 @@ fn control_flow_goes_where_the_source_says() {
     let body = "
       var calls = 0u;
       var sum = early(input[i], &calls);
-      switch input[i] { case 0u: { sum += 1u; } case 1u, 2u: { sum += 20u; } default: { sum += 3u; } }
+      switch input[i] { case 0u: { sum += 1u; } case 1u, 2u: { sum += 20u; }
+                        default: { sum += 3u; } }
       var n = 0u;
       loop { if n == 2u { continue; } if n > 5u { break; } sum += n;
              continuing { n += 1u; break if n == 5u; } }
@@ -244,6 +245,13 @@ fn a_group_shares_memory_between_barriers() {
     let without = body.replace("workgroupBarrier();", "");
     let fault = run(&kernel(more, &without), 2, &[1], 8);
     assert!(matches!(fault, Err(Fault::Race(Race::Shared { .. }))), "{fault:?}");
+}
+
+#[test]
+fn every_group_begins_with_zeros() {
+    let more = "var<workgroup> board: array<u32, 4>;";
+    let body = "output[i] = board[index]; workgroupBarrier(); board[index] = 7u;";
+    assert_eq!(run(&kernel(more, body), 3, &[0], 12), Ok(vec![0; 12]));
 }
 
 #[test]
@@ -349,7 +357,7 @@ fn the_effects_of_the_groups_make_the_dispatch_in_any_order() {
     assert_eq!(kernel.run_group([2, 1, 1], [2, 0, 0], &before, FUEL), Err(Fault::Grid));
 }
 
-/// Fuel decides what is too much, so it is part of the rules: a new table of costs is a new version.
+/// Fuel decides what is too much, so it is part of the rules: new costs are a new version.
 #[test]
 fn the_costs_of_the_interpreter_are_pinned() {
     let body = "var sum = 0u; for (var n = 0u; n < 10u; n++) { sum += input[n]; } output[i] = sum;";

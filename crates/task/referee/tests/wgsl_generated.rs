@@ -73,7 +73,8 @@ proptest! {
         let source = first.source();
         let second = Kernel::check(&source, "main", Limits::REFEREE);
         prop_assert!(second.is_ok(), "{seed}: {second:?}\n{source}");
-        let (first, second) = (run(&first, &sample).unwrap(), run(&second.unwrap(), &sample).unwrap());
+        let first = run(&first, &sample).unwrap();
+        let second = run(&second.unwrap(), &sample).unwrap();
         prop_assert_eq!(first.0, second.0, "{}", seed);
     }
 
@@ -81,7 +82,8 @@ proptest! {
     fn a_planted_race_is_always_found(seed in any::<u64>()) {
         let sample = generate::racy(seed);
         let outcome = run(&kernel(&sample), &sample);
-        prop_assert!(matches!(outcome, Err(Fault::Race(_))), "{seed}: {outcome:?}\n{}", sample.source);
+        let found = matches!(outcome, Err(Fault::Race(_)));
+        prop_assert!(found, "{seed}: {outcome:?}\n{}", sample.source);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The compiled form of a kernel: flat code over words, with all functions inlined.
 //!
 //! Every value is a run of words in the *frame* of its invocation, and so are its variables. Code
-//! names words of the frame by number. Numbers that are known before an invocation begins (literals,
-//! lengths of arrays, the place in the grid) are written into the frame once and never computed.
+//! names words of the frame by number. Numbers that are known before an invocation begins
+//! (literals, lengths of arrays, the place in the grid) are written there and never computed.
 //!
 //! Fuel: an operation costs one, and one that moves several words costs one for each. The cost of
 //! all operations up to the next jump or the next target of one is charged in advance by

@@ -1,8 +1,8 @@
 //! Kernels in WGSL whose outcome is the same on every device: integers only, normalised, referable.
 //!
 //! ```text
-//!   source ─ scan ─ parse ─ validate ─ eligible ─ normalise ─ validate ─┬─► module, source ─► devices
-//!                                                                       └─► lower ─► code ─► machine
+//!   source ─ scan ─ parse ─ validate ─ eligible ─ normalise ─ validate ─┬─► module ─► devices
+//!                                                                       └─► lower ─► machine
 //! ```
 //!
 //! A kernel is checked once. What comes out of the normalising pass (its rules are in `normalise`)
@@ -13,7 +13,7 @@
 //! Atomic operations are allowed where nobody takes their value, and two parties use one kind of
 //! them on a word.
 //!
-//! Fuel, frames and code are counted, not measured, and are consensus as much as the parser's version.
+//! Fuel, frames and code are counted, not measured, and as much consensus as the parser's version.
 //! Not here: devices, and what a kernel is for.
 
 mod code;
@@ -213,8 +213,8 @@ impl Kernel {
         self.size
     }
 
-    /// Runs a whole dispatch. The buffers are in the order of the bindings; they stay as they are if
-    /// there is a fault.
+    /// Runs a whole dispatch. The buffers are in the order of the bindings; they stay as they are
+    /// if there is a fault.
     pub fn run(
         &self,
         grid: [u32; 3],

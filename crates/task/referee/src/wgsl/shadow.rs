@@ -1,12 +1,13 @@
 //! Who touched which word, and whether the order of it matters.
 //!
 //! For every word of a memory there is a mark of who read it and who changed it since the last time
-//! that everyone waited. Two touches by different parties race, unless both read, or both change the
-//! word by atomic operations of one kind. A party is an invocation of a group, or a group of a
+//! that everyone waited. Two touches by different parties race, unless both read, or both change
+//! the word by atomic operations of one kind. A party is an invocation of a group, or a group of a
 //! dispatch: the rule is the same, only that groups never wait for each other.
 //!
-//! An atomic load is a read and an atomic store is a change like any other. A race is found whenever
-//! there is one for this grid and these buffers; whether it would have shown on a device is not asked.
+//! An atomic load is a read and an atomic store is a change like any other. A race is found
+//! whenever there is one for this grid and these buffers; whether it would have shown on a device
+//! is not asked.
 
 use super::code::Kind;
 

@@ -4,7 +4,7 @@
 //!
 //! | in the source | in the output |
 //! |---|---|
-//! | `a[i]` of a length n | `a[min(u32(i), n - 1)]`; n is `arrayLength` for an array without a length |
+//! | `a[i]` of a length n | `a[min(u32(i), n - 1)]`; n may be `arrayLength(&a)` |
 //! | `x / y` unsigned | `x / select(y, 1, y == 0)`, so x / 0 = x |
 //! | `x / y` signed | y becomes 1 also where x is the least integer and y is -1 |
 //! | `x % y` unsigned | `x % select(y, 1, y == 0)`, so x % 0 = 0 |
@@ -14,7 +14,7 @@
 //! | `clamp(x, l, h)` | `min(max(x, l), h)`, also where l > h |
 //! | `sign(x)` | `min(max(x, -1), 1)` |
 //! | `dot(a, b)` | the sum of the products |
-//! | `extractBits(x, o, n)`, `insertBits(x, y, o, n)` | o becomes `min(o, 32)`, n `min(n, 32 - o)` |
+//! | `extractBits(x, o, n)`, `insertBits(x, y, o, n)` | o is `min(o, 32)`, n `min(n, 32 - o)` |
 //! | variables without a value | zero |
 //!
 //! Sums, differences, products and negations wrap; so the language says, and so all of naga's back
