@@ -12,6 +12,7 @@ use opengpu_exec::device::{
     self, Device, Memory, MemorySource, Rating,
     doctor::{Check, State},
 };
+use opengpu_exec::gpu::Kind;
 use std::time::Duration;
 
 /// How long a benchmark may take.
@@ -58,7 +59,7 @@ fn list(context: &Context) -> Result<()> {
 
 /// Software that behaves like a GPU is none.
 const fn is_gpu(device: &Device) -> bool {
-    !matches!(device.kind, device::Kind::Cpu | device::Kind::Software)
+    !matches!(device.kind, Kind::Cpu | Kind::Software)
 }
 
 fn row(device: &Device) -> [String; 6] {
@@ -102,9 +103,15 @@ fn bench(
     };
     let challenge = challenge.unwrap_or_else(|| format!("{:032x}", rand::random::<u128>()));
     let seed = Seed(hash("opengpu/device/challenge", &[challenge.as_bytes()]).0);
-    context.output.note(format!("measuring {} ({}), {} s at most", found.id, found.name, budget.as_secs()));
-    let rating = device::bench(found, &seed, budget)
-        .map_err(|error| Complaint::new(Exit::Failed, error.to_string()).hint("see `opengpu doctor`"))?;
+    context.output.note(format!(
+        "measuring {} ({}), {} s at most",
+        found.id,
+        found.name,
+        budget.as_secs()
+    ));
+    let rating = device::bench(found, &seed, budget).map_err(|error| {
+        Complaint::new(Exit::Failed, error.to_string()).hint("see `opengpu doctor`")
+    })?;
     if !device::check(&seed, &rating) {
         let message = "the integers that the device computed are wrong";
         return Err(Complaint::new(Exit::Verification, message).into());

@@ -174,10 +174,10 @@ impl Engine for Local {
     ) -> BoxFuture<'static, Result<Finished, Failed>> {
         Box::pin(on_a_thread(move |wish| {
             self.knows(&request.model)?;
-            let turns = request.messages.into_iter().map(|message| Turn {
-                role: role(message.role).to_owned(),
-                content: message.text,
-            });
+            let turns = request
+                .messages
+                .into_iter()
+                .map(|message| Turn { role: role(message.role).to_owned(), content: message.text });
             self.speak(About::Messages(turns.collect()), request.sampling, &sink, wish)
         }))
     }

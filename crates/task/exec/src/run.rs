@@ -144,7 +144,8 @@ pub fn span(index: u32, segments: u32, steps: u64) -> Span {
     let end = |index: u32| {
         // A product of 64 and 32 bits fits.
         let product = u128::from(steps).saturating_mul(u128::from(index));
-        u64::try_from(product / u128::from(segments.max(1))).unwrap_or(steps)
+        let end = product.checked_div(u128::from(segments)).unwrap_or(0);
+        u64::try_from(end).unwrap_or(steps)
     };
     let first = end(index.saturating_sub(1)).saturating_add(1);
     Span { steps: first..=end(index), of: steps }

@@ -215,7 +215,10 @@ fn a_memory_that_is_too_large_from_the_start_is_a_fault_of_the_call() {
 #[test]
 fn fuel_is_a_limit_to_the_last_unit() {
     let module = compile(&source("", SUM));
-    let given = Program::check(&module, Limits::REFEREE).unwrap().step(&[1; 8], 9, Part::default()).unwrap();
+    let given = Program::check(&module, Limits::REFEREE)
+        .unwrap()
+        .step(&[1; 8], 9, Part::default())
+        .unwrap();
     let with = |fuel| Program::check(&module, Limits { fuel, ..Limits::REFEREE }).unwrap();
     assert_eq!(with(given.fuel).step(&[1; 8], 9, Part::default()), Ok(given.clone()));
     assert_eq!(with(given.fuel - 1).step(&[1; 8], 9, Part::default()), Err(Fault::Fuel));
@@ -239,7 +242,11 @@ fn a_step_sees_the_part_of_the_input_that_it_reads() {
     let input = Part::all(&[10, 20, 30]);
     assert_eq!(number(&reading.step(&[0; 8], 2, input).unwrap()), 30);
     let part = Part { offset: 2, bytes: &[30] };
-    assert_eq!(reading.step(&[0; 8], 2, part), reading.step(&[0; 8], 2, input), "nothing more is needed");
+    assert_eq!(
+        reading.step(&[0; 8], 2, part),
+        reading.step(&[0; 8], 2, input),
+        "nothing more is needed"
+    );
     for (step, part) in [(1, part), (3, input), (3, part), (2, Part::default())] {
         assert_eq!(reading.step(&[0; 8], step, part), Err(Fault::Input), "{step} {part:?}");
     }

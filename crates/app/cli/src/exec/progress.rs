@@ -10,7 +10,7 @@ use std::{
 /// How often the line may change.
 const REDRAW: Duration = Duration::from_millis(100);
 /// Characters of the bar.
-const BAR: usize = 24;
+const BAR: u32 = 24;
 
 pub(super) struct Progress {
     name: String,
@@ -54,8 +54,7 @@ impl Progress {
         let left =
             elapsed.checked_div(done).and_then(|each| each.checked_mul(all.saturating_sub(done)));
         let left = left.map_or_else(String::new, |left| format!(", {} left", seconds(left)));
-        let filled = usize::try_from(done).unwrap_or(0).saturating_mul(BAR)
-            / usize::try_from(all).unwrap_or(1).max(1);
+        let filled = done.saturating_mul(BAR).checked_div(all).unwrap_or(0);
         let bar: String = (0..BAR).map(|at| if at < filled { '=' } else { ' ' }).collect();
         self.draw(&format!(
             "{} [{bar}] {done}/{all} segments, {}{left}",

@@ -193,7 +193,8 @@ fn mistakes_are_explained() {
     assert!(code == 2 && error.contains("exec list"), "{code} {error}");
     let folder = machine.0.path().join("bad");
     fs::create_dir(&folder).unwrap();
-    fs::write(folder.join("program.toml"), "name = 'bad'\nkind = 'wasm'\nclass = 'exact'\n").unwrap();
+    fs::write(folder.join("program.toml"), "name = 'bad'\nkind = 'wasm'\nclass = 'exact'\n")
+        .unwrap();
     let (code, error) = machine.failure(&["exec", "run", folder.to_str().unwrap()]);
     assert!(code == 2 && error.contains("code"), "{code} {error}");
     let runs = machine.0.path().join("runs");

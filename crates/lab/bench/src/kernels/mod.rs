@@ -110,7 +110,8 @@ impl Device {
             Ok(1..) => (answer.trim_end().to_owned(), Some(self)),
             Ok(0) | Err(_) => {
                 drop(self.questions);
-                let ended = self.child.wait().map_or_else(|error| error.to_string(), |s| s.to_string());
+                let ended =
+                    self.child.wait().map_or_else(|error| error.to_string(), |s| s.to_string());
                 (format!("the driver died: {ended}"), None)
             }
         }

@@ -8,9 +8,7 @@ use super::{
 };
 use crate::backend::{Backend, Begun, Prepared, Span, Work};
 use crate::fault::{Fault, Refusal};
-use crate::lines::{
-    About, Answer, Chosen, Likely, Line, Piece, REQUESTS, Request, Turn, Wishes,
-};
+use crate::lines::{About, Answer, Chosen, Likely, Line, Piece, REQUESTS, Request, Turn, Wishes};
 use crate::program::Program;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -31,9 +29,10 @@ struct Settings {
 
 impl Backend for Models {
     fn prepare(&mut self, program: &Program) -> Result<Box<dyn Prepared>, Refusal> {
-        let settings: Settings = toml::Value::Table(program.manifest.settings.clone())
-            .try_into()
-            .map_err(|error| Refusal::program(format_args!("[llm]: {error}")))?;
+        let settings: Settings =
+            toml::Value::Table(program.manifest.settings.clone())
+                .try_into()
+                .map_err(|error| Refusal::program(format_args!("[llm]: {error}")))?;
         let Some(code) = &program.manifest.code else {
             return Err(Refusal::program("the manifest names no `code`: the model's file"));
         };
@@ -59,7 +58,8 @@ fn requests(input: &[u8]) -> Result<Vec<Request>, Fault> {
         serde_json::from_str(line)
             .map_err(|error| Fault::Input { reason: format!("line {number}: {error}") })
     };
-    let requests = lines.take(REQUESTS.saturating_add(1)).map(read).collect::<Result<Vec<_>, _>>()?;
+    let requests =
+        lines.take(REQUESTS.saturating_add(1)).map(read).collect::<Result<Vec<_>, _>>()?;
     if requests.len() > REQUESTS {
         return Err(Fault::Input { reason: format!("more than {REQUESTS} requests") });
     }

@@ -3,6 +3,7 @@
 //! Outside of that corpus all of them always stand: only the feature `weakened` has a way to choose.
 
 /// Which of the walls stand.
+#[cfg_attr(not(feature = "weakened"), expect(unreachable_pub, reason = "only the corpus sees it"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walls {
     /// The list of system calls.

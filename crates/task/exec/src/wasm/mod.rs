@@ -78,9 +78,8 @@ impl Compiled {
         let mut linker = Linker::new(&engine);
         #[cfg(feature = "gpu")]
         ogpu::link(&mut linker).map_err(|error| Refusal::Machine { reason: chain(&error) })?;
-        let ready = linker
-            .instantiate_pre(&module)
-            .map_err(|error| Refusal::program(chain(&error)))?;
+        let ready =
+            linker.instantiate_pre(&module).map_err(|error| Refusal::program(chain(&error)))?;
         Ok(Self {
             #[cfg(feature = "gpu")]
             device: module.imports().next().map(|_| ogpu::Device::open(limits)).transpose()?,

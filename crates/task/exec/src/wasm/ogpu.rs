@@ -126,9 +126,8 @@ pub(super) fn link(linker: &mut Linker<Guest>) -> Result<()> {
             let session = session(guest)?;
             let (gpu, patience) = (&session.device.gpu, session.device.patience);
             let offset = u64::from(offset.cast_unsigned());
-            let found = gpu
-                .read(session.buffer(buffer)?, offset, room.len(), patience)
-                .map_err(stop)?;
+            let found =
+                gpu.read(session.buffer(buffer)?, offset, room.len(), patience).map_err(stop)?;
             room.copy_from_slice(&found);
             Ok(())
         },
@@ -156,8 +155,7 @@ fn dispatch(
     let numbers = numbers.as_chunks::<4>().0.iter().map(|number| i32::from_le_bytes(*number));
     let session = session(guest)?;
     let kernel = session.device.kernel(text)?;
-    let buffers =
-        numbers.map(|number| session.buffer(number)).collect::<Result<Vec<&Buffer>>>()?;
+    let buffers = numbers.map(|number| session.buffer(number)).collect::<Result<Vec<&Buffer>>>()?;
     let grid = [x, y, z].map(i32::cast_unsigned);
     let gpu = &session.device.gpu;
     gpu.dispatch(&kernel, &buffers, grid).map_err(stop)?;
