@@ -379,6 +379,31 @@ async fn whoever_gives_up_before_the_head_stops_the_server_too() {
 }
 
 #[tokio::test]
+async fn whoever_gives_up_while_the_request_is_sent_sends_no_more_of_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let origin = Origin::parse(&format!("http://{address}"), Reach::Loopback).unwrap();
+    let upstream = Upstream::new(origin, None, limits()).unwrap();
+    // More than the system keeps for a reader that does not read.
+    let length = 64 * 1024 * 1024;
+    let mut large = request(None);
+    large.messages = vec![Message { role: Role::User, text: "x".repeat(length), name: None }];
+    let waiting = tokio::spawn(async move { upstream.chat(&large).await.map(drop) });
+    let (mut stream, _) = listener.accept().await.unwrap();
+    stream.readable().await.unwrap();
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
+    let (mut read, mut buffer) = (0, vec![0; 64 * 1024]);
+    loop {
+        match stream.read(&mut buffer).await {
+            Ok(0) | Err(_) => break,
+            Ok(count) => read += count,
+        }
+    }
+    assert!(read < length, "all of it was sent for nobody");
+}
+
+#[tokio::test]
 async fn a_completion_is_asked_for_in_its_own_shape() {
     let text = "data: {\"choices\":[{\"index\":0,\"text\":\" world\",\"finish_reason\":\"stop\"}],\
                 \"usage\":{\"prompt_tokens\":2,\"completion_tokens\":1}}\n\n";

@@ -207,9 +207,8 @@ async fn refused(head: &Response<()>, body: Bytestream) -> ProxyError {
             ProxyError::Refused { status: number, message }
         }
         _ => {
-            // The owner's log has what a client must not see.
-            let message = wire::refusal(&body.beginning().await);
-            tracing::warn!(status = number, message, "the server failed");
+            // What it says may repeat a prompt; its own log has it.
+            tracing::warn!(status = number, "the server failed");
             Breach::Status { status: number }.into()
         }
     }
