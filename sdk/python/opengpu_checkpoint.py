@@ -6,9 +6,10 @@
     for step in opengpu.steps(state):
         state["weights"] -= 0.1 * gradient(state["weights"], state["random"])
 
-`state` holds everything that a step depends on: arrays of numpy, generators of numpy, tensors, modules
-and optimizers of PyTorch, numbers, texts, and lists and dictionaries of them. A checkpoint is a folder
-with `state.json` and one file for each array. It holds no pickle, and equal states give equal bytes.
+`state` holds everything that a step depends on: arrays and generators of numpy, tensors, modules
+and optimizers of PyTorch, numbers, texts, and lists and dictionaries of them. A checkpoint is a
+folder with `state.json` and one file for each array. It holds no pickle, and equal states give equal
+bytes.
 
 The environment says which steps are to be done:
 
@@ -76,7 +77,8 @@ def _pack(value, arrays):
         items = sorted(value.items(), key=lambda item: repr(item[0]))
         return {"items": [[_pack(key, arrays), _pack(inner, arrays)] for key, inner in items]}
     if isinstance(value, (list, tuple)):
-        return {"tuple" if isinstance(value, tuple) else "list": [_pack(inner, arrays) for inner in value]}
+        name = "tuple" if isinstance(value, tuple) else "list"
+        return {name: [_pack(inner, arrays) for inner in value]}
     if hasattr(value, "state_dict"):
         return {"state": _pack(dict(value.state_dict()), arrays)}
     if hasattr(value, "bit_generator"):

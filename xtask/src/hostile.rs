@@ -1,7 +1,7 @@
 //! `hostile`: the corpus of hostile jobs against the sandbox.
 //!
-//! Jobs, checks and verdict belong to the test `hostile` of `opengpu-exec`; it runs alone, because it
-//! compares the machine before and after.
+//! Jobs, checks and verdict belong to the test `hostile` of `opengpu-exec`; it runs alone, because
+//! it compares the machine before and after.
 
 use crate::cargo::cargo;
 use crate::{packages, process};

@@ -1,9 +1,9 @@
 //! What a guest left in its work folder, read without ever following it out of there.
 //!
 //! The folder is held open from before the guest's first instruction. Every name is resolved by the
-//! kernel below that folder, without links of any kind and without mounts; only plain files are read.
-//! A guest may have made anything there: links to files of this machine, pipes that would never
-//! answer, folders without an end.
+//! kernel below that folder, without links of any kind and without mounts; only plain files are
+//! read. A guest may have made anything there: links to files of this machine, pipes that would
+//! never answer, folders without an end.
 
 use super::error::SandboxError;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, statat};

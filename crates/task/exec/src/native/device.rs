@@ -1,4 +1,5 @@
-//! Devices that are lent to a guest: device files of GPUs, by path or by their registered name (CDI).
+//! Devices that are lent to a guest: device files of GPUs, by path or by their registered name
+//! (CDI).
 //!
 //! Of a vendor's registration only device files and read-only mounts are taken. Its hooks, which
 //! would be programs run outside of the sandbox, and its environment are not.

@@ -1,4 +1,5 @@
-//! Which system calls exist for a guest: a list of what is allowed, compiled for the kernel (seccomp).
+//! Which system calls exist for a guest: a list of what is allowed, compiled for the kernel
+//! (seccomp).
 //!
 //! Everything else answers "not implemented", which programs know how to live with: they try the
 //! older way. So a call that a future kernel adds is closed from its first day.

@@ -1,7 +1,7 @@
 //! How long a guest takes to start, beside bubblewrap alone with the same namespaces.
 //!
-//! Both say one word; the time runs from the start of the first process to the first byte of the word.
-//! They take turns, so that other work on the machine falls on both.
+//! Both say one word; the time runs from the start of the first process to the first byte of the
+//! word. They take turns, so that other work on the machine falls on both.
 
 use super::bubblewrap::NOBODY;
 use super::error::SandboxError;

@@ -1,8 +1,8 @@
 //! What the processes of a guest use, read from outside.
 //!
 //! Where a control group counts, it is asked; otherwise the tree of processes below the sandbox is
-//! added up from the process file system. A process cannot leave that tree: its orphans belong to the
-//! first process of its own namespace.
+//! added up from the process file system. A process cannot leave that tree: its orphans belong to
+//! the first process of its own namespace.
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstatfs, openat, statat};
 use std::collections::BTreeMap;

@@ -2,20 +2,20 @@
 //!
 //! | wall | by | what it keeps in |
 //! |---|---|---|
-//! | namespaces: user, mount, process, network, IPC, host name, cgroup | bubblewrap | sight and reach |
+//! | namespaces: user, mount, process, network, IPC, name, cgroup | bubblewrap | sight and reach |
 //! | list of system calls | seccomp | what the kernel does for it |
 //! | list of folders | landlock | files, should a mount be wrong |
 //! | user 65534, no capabilities, no new privileges | bubblewrap | power |
 //! | control group, limits of each process, watcher | the kernel and us | use |
 //!
-//! A guest sees a read-only system, its inputs, a work folder, and nothing of this machine. It ends by
-//! itself, by a limit, or by us, and then nothing of it is left: no process, mount, group or file
-//! outside of the work folder.
+//! A guest sees read-only programs, its inputs and a work folder, and none of this machine's homes,
+//! settings, processes or networks. It ends by itself, by a limit, or by us, and then nothing of it
+//! is left: no process, mount, group or file outside of the work folder.
 //!
 //! Where the walls cannot be built nothing is run: there is no mode without them.
 //!
-//! Our own binary is started once more inside ([`inner_main`]); a program that uses this module calls
-//! it first in its `main`.
+//! Our own binary is started once more inside ([`inner_main`]); a program that uses this module
+//! calls it first in its `main`.
 
 mod backend;
 mod bubblewrap;

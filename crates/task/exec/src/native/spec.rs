@@ -155,7 +155,8 @@ pub struct Limits {
     pub open_files: u64,
     /// Bytes that it writes to its two output streams together.
     pub streams: u64,
-    /// Bytes in its temporary folder and, as many again, in its folder for memory of many processes.
+    /// Bytes in its temporary folder and, as many again, in its folder for memory of many
+    /// processes.
     pub temporary: u64,
 }
 
@@ -202,8 +203,8 @@ const VARIABLES: [&str; 10] = [
 /// What a task's own names start with, and ours.
 const PREFIXES: [&str; 2] = ["TASK_", "OPENGPU_"];
 
-/// Whether a task may set a variable. It is a list of what is harmless and not of what harms: loaders
-/// and runtimes learn new hooks faster than a list of harms would.
+/// Whether a task may set a variable. It is a list of what is harmless and not of what harms:
+/// loaders and runtimes learn new hooks faster than a list of harms would.
 pub fn may_be_set(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
     VARIABLES.contains(&name)

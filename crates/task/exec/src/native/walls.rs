@@ -1,6 +1,7 @@
 //! The walls that can be left out, so that the hostile corpus can show what each of them stops.
 //!
-//! Outside of that corpus all of them always stand: only the feature `weakened` has a way to choose.
+//! Outside of that corpus all of them always stand: only the feature `weakened` has a way to
+//! choose.
 
 /// Which of the walls stand.
 #[cfg_attr(not(feature = "weakened"), expect(unreachable_pub, reason = "only the corpus sees it"))]

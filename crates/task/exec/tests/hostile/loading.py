@@ -18,8 +18,8 @@ def preload_for_all():
 
 
 def startup_files():
-    for path in ("/work/sitecustomize.py", "/work/usercustomize.py", "/work/.profile", "/work/.bashrc", "/work/.pdbrc"):
-        write(path, f"open({TRACK!r}, 'w')")
+    for name in ("sitecustomize.py", "usercustomize.py", ".profile", ".bashrc", ".pdbrc"):
+        write(f"/work/{name}", f"open({TRACK!r}, 'w')")
     os.makedirs("/work/.config/pip", exist_ok=True)
     write("/work/.config/pip/pip.conf", "[install]\ntarget = /")
 

@@ -1,5 +1,5 @@
-//! This machine as the attackers see it: a secret, a folder for tracks, ears on every kind of socket;
-//! and what is on it before and after.
+//! This machine as the attackers see it: a secret, a folder for tracks, ears on every kind of
+//! socket; and what is on it before and after.
 
 use crate::observe;
 use std::collections::{BTreeMap, BTreeSet};

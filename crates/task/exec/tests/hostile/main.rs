@@ -1,12 +1,12 @@
 //! The hostile corpus: jobs that try to get out, to use up everything, or to stay.
 //!
-//! Whether one escaped is judged from outside: by a secret of this machine that turns up in what the
-//! job wrote, by tracks that it left, by sockets of this machine that heard it, by what its processes
-//! hold open while they run, and by the state of the machine before and after. What a job itself says
-//! counts as well, but only against it.
+//! Whether one escaped is judged from outside: by a secret of this machine that turns up in what
+//! the job wrote, by tracks that it left, by sockets of this machine that heard it, by what its
+//! processes hold open while they run, and by the state of the machine before and after. What a job
+//! itself says counts as well, but only against it.
 //!
-//! The same jobs run once more in sandboxes with a wall left out, where they must find a way: a corpus
-//! that never finds anything shows nothing.
+//! The same jobs run once more in sandboxes with a wall left out, where they must find a way: a
+//! corpus that never finds anything shows nothing.
 
 #![cfg(target_os = "linux")]
 #![expect(
@@ -58,6 +58,7 @@ fn main() -> ExitCode {
 #[derive(Default)]
 struct Row {
     count: usize,
+    unrun: usize,
     escapes: usize,
     leftovers: usize,
     took: Duration,
@@ -81,7 +82,10 @@ fn run(sandbox: &Sandbox, only: Option<&str>) -> bool {
         }
         let row = rows.entry(job.family).or_default();
         row.count += 1;
-        row.escapes += usize::from(!findings.is_empty());
+        let (unrun, escapes): (Vec<_>, Vec<_>) =
+            findings.iter().partition(|finding| finding.starts_with(jobs::UNRUN));
+        row.unrun += usize::from(!unrun.is_empty());
+        row.escapes += usize::from(!escapes.is_empty());
         row.leftovers += left.len();
         row.took += start.elapsed();
     }
@@ -113,9 +117,18 @@ fn run(sandbox: &Sandbox, only: Option<&str>) -> bool {
     let (jobs, escapes, leftovers) =
         (sum(|row| row.count), sum(|row| row.escapes), sum(|row| row.leftovers));
     println!("hostile: {jobs} jobs, {escapes} escapes, {leftovers} leftovers");
+    let unrun = sum(|row| row.unrun);
+    if unrun > 0 {
+        eprintln!("{unrun} jobs did not run, which shows nothing");
+    }
     // A part of the corpus need not hold what a missing wall lets through.
     let blind = only.is_none() && found.iter().any(|(_, escapes)| *escapes == 0);
-    escapes == 0 && leftovers == 0 && control.is_none() && !blind && watched.escapes == 0
+    escapes == 0
+        && unrun == 0
+        && leftovers == 0
+        && control.is_none()
+        && !blind
+        && watched.escapes == 0
 }
 
 /// Bombs once more, as on a machine that permits no control groups.
@@ -160,7 +173,8 @@ fn weakened(
         let weak = sandbox.clone().weakened(walls);
         let jobs = jobs::all().into_iter().filter(|job| job.needs == needs);
         let jobs = jobs.filter(|job| only.is_none_or(|only| job.is(only)));
-        let escaped = |job: &Attack| !job.run(&weak, machine, needs).is_empty();
+        let got_out = |finding: &String| !finding.starts_with(jobs::UNRUN);
+        let escaped = |job: &Attack| job.run(&weak, machine, needs).iter().any(got_out);
         found.push((name, jobs.filter(escaped).count()));
     }
     found

@@ -22,7 +22,8 @@ def session():
 
 
 def daemon():
-    subprocess.Popen("nohup setsid sh -c 'trap \"\" TERM HUP INT; sleep 99999' > /dev/null 2>&1 &", shell=True)
+    deaf = "trap '' TERM HUP INT; sleep 99999"
+    subprocess.Popen(f'nohup setsid sh -c "{deaf}" > /dev/null 2>&1 &', shell=True)
 
 
 def deaf():
@@ -32,6 +33,7 @@ def deaf():
         except (OSError, ValueError):
             pass
     subprocess.Popen(SLEEP)
+    print("HOLDING", flush=True)
     while True:
         signal.sigtimedwait([signal.SIGUSR1], 100)
 
@@ -39,6 +41,7 @@ def deaf():
 def stopped():
     held = subprocess.Popen(SLEEP)
     held.send_signal(signal.SIGSTOP)
+    print("HOLDING", flush=True)
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
@@ -55,11 +58,13 @@ def respawn():
 
 def thread_without_main():
     threading.Thread(target=lambda: subprocess.run(SLEEP)).start()
+    print("HOLDING", flush=True)
     ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)
 
 
 def holding_the_stream():
     """The parent is gone; its child keeps the output open."""
+    print("HOLDING", flush=True)
     if os.fork() == 0:
         os.execvp("sleep", SLEEP)
     os._exit(0)

@@ -309,7 +309,8 @@ fn an_image_without_our_libraries_runs_on_its_own_files_alone(sandbox: &Sandbox)
         image::unpack(&layout, &folder.path().join("cache"), ImageLimits::default()).unwrap(),
         image
     );
-    let script = "test -e /usr && echo usr; test -e /etc/passwd && echo etc; echo /*; echo x > /bin/y || echo kept";
+    let script = "test -e /usr && echo usr; test -e /etc/passwd && echo etc; echo /*; \
+                  echo x > /bin/y || echo kept";
     let mut spec = Spec::new("/bin/sh", &["-c", script]);
     spec.root = Root::Image(image.root);
     let finished = run(sandbox, spec);

@@ -1,8 +1,8 @@
 //! One layer of an image, unpacked below a folder that nothing in it can leave.
 //!
 //! Every path is resolved by the kernel with that folder as its root, so a link of an earlier layer
-//! leads to where it would lead inside, and never out. Device files are left out, owners and bits that
-//! raise privileges are dropped, and everything counts against a limit before it is written.
+//! leads to where it would lead inside, and never out. Device files are left out, owners and bits
+//! that raise privileges are dropped, and everything counts against a limit before it is written.
 
 use super::{ImageError, ImageLimits};
 use rustix::fs::{

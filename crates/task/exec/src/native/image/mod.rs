@@ -5,9 +5,9 @@
 //!                     └───────► layers, oldest first ──► one folder, the guest's root
 //! ```
 //!
-//! Everything in an image comes from a stranger. Every part is checked against its digest, every count
-//! and size has a limit, and nothing is kept unless all of it was in order: a cache folder appears under
-//! the digest of its manifest at once or not at all.
+//! Everything in an image comes from a stranger. Every part is checked against its digest, every
+//! count and size has a limit, and nothing is kept unless all of it was in order: a cache folder
+//! appears under the digest of its manifest at once or not at all.
 //!
 //! Named images (those of a registry) are not fetched here.
 

@@ -1,11 +1,11 @@
 //! Python scripts: which interpreter and packages they find, and how they stop and begin anywhere.
 //!
-//! The provider approves an [`Environment`]: an interpreter of the system and folders of packages. A
-//! task may add packages of its own by `requirements.txt`, which become a [`Layer`]. All of it is
+//! The provider approves an [`Environment`]: an interpreter of the system and folders of packages.
+//! A task may add packages of its own by `requirements.txt`, which become a [`Layer`]. All of it is
 //! read-only inside.
 //!
-//! **The contract of checkpoints.** A script that keeps to it can be asked for the steps of a [`Span`]
-//! alone, so that anybody with the checkpoint before it can repeat a segment:
+//! **The contract of checkpoints.** A script that keeps to it can be asked for the steps of a
+//! [`Span`] alone, so that anybody with the checkpoint before it can repeat a segment:
 //!
 //! | variable | meaning |
 //! |---|---|
