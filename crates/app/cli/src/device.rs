@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Subcommand;
 use opengpu_crypto::{Seed, hash};
 use opengpu_exec::device::{
-    self, Device, Memory, MemorySource, Rating,
+    self, Device, Memory, MemoryWitness, Rating,
     doctor::{Check, State},
 };
 use opengpu_exec::gpu::Kind;
@@ -79,8 +79,8 @@ fn memory(memory: &Memory) -> String {
     let mebibytes = memory.bytes >> 20;
     let text = format!("{}.{} GiB", mebibytes >> 10, (mebibytes & 1023).saturating_mul(10) >> 10);
     match memory.source {
-        MemorySource::Estimate => format!("{text} (estimate)"),
-        MemorySource::Nvml | MemorySource::Sysfs | MemorySource::System => text,
+        MemoryWitness::Guess => format!("{text} (estimate)"),
+        MemoryWitness::Nvml | MemoryWitness::Sysfs | MemoryWitness::System => text,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::engine::{
 };
 use futures::future::BoxFuture;
 use opengpu_exec::lines::{About, Answer, Likely, Line, Request, Turn, Wishes};
-use opengpu_exec::{Data, Fault, News, Order, Program, StartError, Supervisor};
+use opengpu_exec::{Data, Fault, News, Errand, Program, StartError, Supervisor};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -47,7 +47,7 @@ impl Local {
         let line = serde_json::to_vec(request).map_err(broken)?;
         let ticket = self
             .supervisor
-            .run(&self.program, Order::new(Data::Inline(line)))
+            .run(&self.program, Errand::new(Data::Inline(line)))
             .map_err(|error| Failed::Unavailable { reason: error.to_string() })?;
         wish.arm(ticket.canceller());
         let mut rest = Vec::new();

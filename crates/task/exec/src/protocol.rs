@@ -23,7 +23,7 @@ pub(crate) enum Request {
     /// Make a program ready, under a number.
     Prepare {
         /// Its number from now on.
-        slot: u32,
+        bay: u32,
         /// Where it lies.
         folder: PathBuf,
         /// The address that it must have.
@@ -34,7 +34,7 @@ pub(crate) enum Request {
         /// Number of the run.
         ticket: u64,
         /// Which program.
-        slot: u32,
+        bay: u32,
         /// On what.
         input: Data,
         /// Segments that are wanted.
@@ -49,7 +49,7 @@ pub(crate) enum Request {
         /// Number of the run.
         ticket: u64,
         /// Which program.
-        slot: u32,
+        bay: u32,
         /// On what.
         input: Data,
         /// The state before it.
@@ -87,12 +87,12 @@ pub(crate) enum Event {
     /// A program is ready.
     Prepared {
         /// Which one.
-        slot: u32,
+        bay: u32,
     },
     /// A program was refused.
     Refused {
         /// Which one.
-        slot: u32,
+        bay: u32,
         /// Why.
         refusal: Refusal,
     },
@@ -230,7 +230,7 @@ mod tests {
         let sent = [
             Event::Run { ticket: 1, news: News::Segment(segment) },
             Event::Run { ticket: 2, news: News::Emitted(vec![1, 2, 3]) },
-            Event::Refused { slot: 1, refusal: Refusal::program("no") },
+            Event::Refused { bay: 1, refusal: Refusal::program("no") },
         ];
         let (mut bytes, mut scratch) = (Vec::new(), Vec::new());
         for event in &sent {

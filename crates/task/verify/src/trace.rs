@@ -72,7 +72,7 @@ pub enum TraceError {
     Empty,
     /// A segment has another number than its place.
     #[error("segment {found} stands at place {place}")]
-    Order {
+    Misplaced {
         /// Its place.
         place: u32,
         /// Its number.
@@ -88,7 +88,7 @@ impl Trace {
         }
         for (place, segment) in (0..).zip(&segments) {
             if segment.index.0 != place {
-                return Err(TraceError::Order { place, found: segment.index.0 });
+                return Err(TraceError::Misplaced { place, found: segment.index.0 });
             }
         }
         let leaves = segments.iter().map(|segment| owner.leaf(segment)).collect();
@@ -163,7 +163,7 @@ mod tests {
     fn segments_out_of_order_are_no_trace() {
         let mine = owner(1, 1);
         assert_eq!(Trace::new(&mine, Vec::new()), Err(TraceError::Empty));
-        let order = TraceError::Order { place: 0, found: 1 };
+        let order = TraceError::Misplaced { place: 0, found: 1 };
         assert_eq!(Trace::new(&mine, segments(3).split_off(1)), Err(order));
     }
 

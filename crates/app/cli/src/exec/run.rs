@@ -5,7 +5,7 @@ use crate::{context::Context, exit::Complaint, output::lines};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use opengpu_exec::{
-    Data, News, Order, Outcome, Program, Supervisor, Ticket, artifact,
+    Data, News, Errand, Outcome, Program, Supervisor, Ticket, artifact,
     record::{INPUT, OUTPUT, Record, STATES},
 };
 use opengpu_types::ArtifactId;
@@ -48,15 +48,15 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     fs::create_dir(folder.join(STATES))?;
 
     let supervisor = Supervisor::new(super::launch(&arguments.machine)?);
-    let order = Order {
+    let errand = Errand {
         segments: arguments.segments,
         keep: Some(folder.join(STATES)),
-        ..Order::new(Data::File(folder.join(INPUT)))
+        ..Errand::new(Data::File(folder.join(INPUT)))
     };
     let mut progress = Progress::new(&program.manifest.name);
     progress.say("preparing");
     supervisor.prepare(&program)?;
-    let ticket = supervisor.run(&program, order)?;
+    let ticket = supervisor.run(&program, errand)?;
     let outcome = attend(ticket, &mut progress)?;
     drop(supervisor);
 

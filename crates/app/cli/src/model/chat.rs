@@ -8,7 +8,7 @@ use crate::{
 use anyhow::Result;
 use clap::Args;
 use opengpu_exec::{
-    Data, News, Order, Program, Supervisor,
+    Data, News, Errand, Program, Supervisor,
     lines::{About, Line, Request, Turn, Wishes},
 };
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
@@ -85,11 +85,11 @@ fn answer(
             ..Wishes::default()
         },
     };
-    let order = Order::new(Data::Inline(serde_json::to_vec(&request)?));
+    let errand = Errand::new(Data::Inline(serde_json::to_vec(&request)?));
     let mut said = String::new();
     let mut refused = None;
     let mut stdout = io::stdout().lock();
-    for news in supervisor.run(program, order)? {
+    for news in supervisor.run(program, errand)? {
         match news {
             News::Emitted(bytes) => match serde_json::from_slice(&bytes)? {
                 Line::Piece(piece) => {

@@ -74,7 +74,7 @@ fn serve_on(
         output: BufWriter::with_capacity(BUFFER, output),
         scratch: Vec::new(),
         registry,
-        slots: BTreeMap::new(),
+        bays: BTreeMap::new(),
         wishes,
         ticker: Ticker::start()?,
     };
@@ -136,7 +136,7 @@ fn read_requests(input: impl Read, sender: &SyncSender<Request>, wishes: &Wishes
 }
 
 /// A program that is ready, and what it may use.
-struct Slot {
+struct Bay {
     prepared: Box<dyn Prepared>,
     limits: Limits,
 }
@@ -145,7 +145,7 @@ struct Executor<W: Write> {
     output: BufWriter<W>,
     scratch: Vec<u8>,
     registry: Registry,
-    slots: BTreeMap<u32, Slot>,
+    bays: BTreeMap<u32, Bay>,
     wishes: Arc<Wishes>,
     ticker: Ticker,
 }
@@ -169,20 +169,20 @@ impl<W: Write> Executor<W> {
 
     fn answer(&mut self, request: Request) -> io::Result<()> {
         match request {
-            Request::Prepare { slot, folder, id } => {
+            Request::Prepare { bay, folder, id } => {
                 let event = match self.prepare(&folder, ProgramId(Digest(id))) {
                     Ok(ready) => {
-                        self.slots.insert(slot, ready);
-                        Event::Prepared { slot }
+                        self.bays.insert(bay, ready);
+                        Event::Prepared { bay }
                     }
-                    Err(refusal) => Event::Refused { slot, refusal },
+                    Err(refusal) => Event::Refused { bay, refusal },
                 };
                 protocol::write(&mut self.output, &event, &mut self.scratch)
             }
-            Request::Run { ticket, slot, input, segments, milliseconds, keep } => {
-                let order = Order { ticket, slot, input, milliseconds };
-                self.run(order, |slot, input, stop, teller, usage| {
-                    let Slot { prepared, limits } = slot;
+            Request::Run { ticket, bay, input, segments, milliseconds, keep } => {
+                let errand = Errand { ticket, bay, input, milliseconds };
+                self.run(errand, |bay, input, stop, teller, usage| {
+                    let Bay { prepared, limits } = bay;
                     let mut seen = Seen { keep, teller, usage };
                     let ended =
                         run::execute(&mut **prepared, input, segments, limits, stop, &mut seen)?;
@@ -192,7 +192,7 @@ impl<W: Write> Executor<W> {
             }
             Request::Repeat {
                 ticket,
-                slot,
+                bay,
                 input,
                 state,
                 index,
@@ -201,17 +201,17 @@ impl<W: Write> Executor<W> {
                 emitted,
                 milliseconds,
             } => {
-                let order = Order { ticket, slot, input, milliseconds };
-                self.run(order, |slot, input, stop, _, usage| {
-                    let state = load(state, slot.limits.state)?;
+                let errand = Errand { ticket, bay, input, milliseconds };
+                self.run(errand, |bay, input, stop, _, usage| {
+                    let state = load(state, bay.limits.state)?;
                     let which = Repeat {
                         index: SegmentIndex(index),
                         segments,
                         steps,
                         emitted: Emitted(Digest(emitted)),
                     };
-                    let prepared = &mut *slot.prepared;
-                    let found = run::repeat(prepared, input, state, &which, &slot.limits, stop)?;
+                    let prepared = &mut *bay.prepared;
+                    let found = run::repeat(prepared, input, state, &which, &bay.limits, stop)?;
                     usage.add(&found.segment.metered);
                     Ok(Ended::Repeated(found))
                 })
@@ -221,7 +221,7 @@ impl<W: Write> Executor<W> {
         }
     }
 
-    fn prepare(&mut self, folder: &std::path::Path, id: ProgramId) -> Result<Slot, Refusal> {
+    fn prepare(&mut self, folder: &std::path::Path, id: ProgramId) -> Result<Bay, Refusal> {
         let program = Program::open(folder)?;
         if program.id != id {
             return Err(Refusal::program(format_args!(
@@ -230,15 +230,15 @@ impl<W: Write> Executor<W> {
             )));
         }
         let prepared = self.registry.prepare(&program)?;
-        Ok(Slot { prepared, limits: program.manifest.limits })
+        Ok(Bay { prepared, limits: program.manifest.limits })
     }
 
     /// Runs something under its limits, measures it, and says how it ended.
     fn run(
         &mut self,
-        order: Order,
+        errand: Errand,
         body: impl FnOnce(
-            &mut Slot,
+            &mut Bay,
             &[u8],
             &Arc<Stop>,
             &mut Teller<'_, W>,
@@ -246,23 +246,23 @@ impl<W: Write> Executor<W> {
         ) -> Result<Ended, Fault>,
     ) -> io::Result<()> {
         let watch = Watch::start();
-        let stop = Arc::new(Stop::within(Duration::from_millis(order.milliseconds)));
-        self.wishes.begin(order.ticket, &stop);
+        let stop = Arc::new(Stop::within(Duration::from_millis(errand.milliseconds)));
+        self.wishes.begin(errand.ticket, &stop);
         let mut usage = Usage::default();
         let mut teller = Teller {
-            ticket: order.ticket,
+            ticket: errand.ticket,
             output: &mut self.output,
             scratch: &mut self.scratch,
             broken: None,
             flushed: Instant::now(),
         };
-        let ended = match self.slots.get_mut(&order.slot) {
+        let ended = match self.bays.get_mut(&errand.bay) {
             None => Err(Fault::program("it was never prepared")),
-            Some(slot) => {
-                let _beat = self.ticker.watch(Arc::clone(&stop), slot.prepared.pulse());
-                load(order.input, slot.limits.input).and_then(|input| {
+            Some(bay) => {
+                let _beat = self.ticker.watch(Arc::clone(&stop), bay.prepared.pulse());
+                load(errand.input, bay.limits.input).and_then(|input| {
                     usage.bytes_in = u64::try_from(input.len()).unwrap_or(u64::MAX);
-                    body(slot, &input, &stop, &mut teller, &mut usage)
+                    body(bay, &input, &stop, &mut teller, &mut usage)
                 })
             }
         };
@@ -286,9 +286,9 @@ enum Ended {
 }
 
 /// What every run has.
-struct Order {
+struct Errand {
     ticket: u64,
-    slot: u32,
+    bay: u32,
     input: Data,
     milliseconds: u64,
 }

@@ -12,7 +12,7 @@ use std::{
 
 use nvml_wrapper::Nvml;
 
-use super::{Device, DeviceId, Memory, MemorySource};
+use super::{Device, DeviceId, Memory, MemoryWitness};
 use crate::gpu::Kind;
 
 /// The most bytes that are read of a file of facts.
@@ -102,7 +102,7 @@ pub(super) fn cpu(root: &Path) -> Device {
         vendor: 0,
         model: 0,
         pci: None,
-        memory: memory.map(|bytes| Memory { bytes, source: MemorySource::System }),
+        memory: memory.map(|bytes| Memory { bytes, source: MemoryWitness::System }),
         threads,
     }
 }
@@ -137,7 +137,7 @@ mod tests {
             .unwrap();
         let cpu = cpu(root.path());
         assert_eq!((cpu.name.as_str(), cpu.kind), ("Z9", Kind::Cpu));
-        assert_eq!(cpu.memory, Some(Memory { bytes: 16384, source: MemorySource::System }));
+        assert_eq!(cpu.memory, Some(Memory { bytes: 16384, source: MemoryWitness::System }));
         assert!(cpu.threads.is_some_and(|threads| threads > 0));
     }
 

@@ -53,13 +53,13 @@ pub struct Memory {
     /// Bytes.
     pub bytes: u64,
     /// Who says so.
-    pub source: MemorySource,
+    pub source: MemoryWitness,
 }
 
 /// Who says how much memory a device has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum MemorySource {
+pub enum MemoryWitness {
     /// NVIDIA's management library.
     Nvml,
     /// The kernel's driver.
@@ -67,7 +67,7 @@ pub enum MemorySource {
     /// The operating system, of its main memory.
     System,
     /// Nobody: this is the largest buffer, so the device has at least about that much.
-    Estimate,
+    Guess,
 }
 
 /// One device of this machine.
@@ -106,10 +106,10 @@ pub fn list() -> Vec<Device> {
 
 fn of_adapter(info: &AdapterInfo, nvidia: &Nvidia, root: &Path) -> Device {
     let measured = info.pci.as_deref().and_then(|pci| {
-        let nvml = nvidia.memory(pci).map(|bytes| (bytes, MemorySource::Nvml));
-        nvml.or_else(|| Some((facts::video_memory(root, pci)?, MemorySource::Sysfs)))
+        let nvml = nvidia.memory(pci).map(|bytes| (bytes, MemoryWitness::Nvml));
+        nvml.or_else(|| Some((facts::video_memory(root, pci)?, MemoryWitness::Sysfs)))
     });
-    let (bytes, source) = measured.unwrap_or((info.buffer_max, MemorySource::Estimate));
+    let (bytes, source) = measured.unwrap_or((info.buffer_max, MemoryWitness::Guess));
     Device {
         id: DeviceId::Gpu(info.id.clone()),
         name: info.name.clone(),
@@ -145,13 +145,13 @@ mod tests {
             buffer_max: 1 << 31,
         };
         let device = of_adapter(&info, &Nvidia::open(), root.path());
-        let estimate = Memory { bytes: 1 << 31, source: MemorySource::Estimate };
+        let estimate = Memory { bytes: 1 << 31, source: MemoryWitness::Guess };
         assert_eq!(device.memory, Some(estimate));
         let folder = root.path().join("sys/bus/pci/devices/0000:03:00.0");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("mem_info_vram_total"), "25753026560\n").unwrap();
         let device = of_adapter(&info, &Nvidia::open(), root.path());
-        let sysfs = Memory { bytes: 25_753_026_560, source: MemorySource::Sysfs };
+        let sysfs = Memory { bytes: 25_753_026_560, source: MemoryWitness::Sysfs };
         assert_eq!(device.memory, Some(sysfs));
     }
 

@@ -37,7 +37,7 @@ pub const GRACE: Duration = Duration::from_secs(1);
 
 /// What is wanted of a run.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct Errand {
     /// What the program reads.
     pub input: Data,
     /// Segments that are wanted; as many as the program says if none.
@@ -48,7 +48,7 @@ pub struct Order {
     pub keep: Option<PathBuf>,
 }
 
-impl Order {
+impl Errand {
     /// A run on this input, otherwise as the program says.
     pub const fn new(input: Data) -> Self {
         Self { input, segments: None, time: None, keep: None }
@@ -80,7 +80,7 @@ pub struct Supervisor {
 #[derive(Debug)]
 struct Current {
     process: Process,
-    slots: BTreeMap<ProgramId, u32>,
+    bays: BTreeMap<ProgramId, u32>,
 }
 
 impl Supervisor {
@@ -95,8 +95,8 @@ impl Supervisor {
     }
 
     /// Starts a run.
-    pub fn run(&self, program: &Program, order: Order) -> Result<Ticket, StartError> {
-        let mut tickets = self.run_all(program, vec![order])?;
+    pub fn run(&self, program: &Program, errand: Errand) -> Result<Ticket, StartError> {
+        let mut tickets = self.run_all(program, vec![errand])?;
         tickets.pop().ok_or_else(|| io::Error::other("no ticket was given").into())
     }
 
@@ -104,26 +104,26 @@ impl Supervisor {
     pub fn run_all(
         &self,
         program: &Program,
-        orders: Vec<Order>,
+        errands: Vec<Errand>,
     ) -> Result<Vec<Ticket>, StartError> {
         let mut current = self.lock();
-        let (process, slot) = self.ready(&mut current, program)?;
+        let (process, bay) = self.ready(&mut current, program)?;
         let manifest = &program.manifest;
         let limits = &manifest.limits;
-        let orders = orders.into_iter().map(|order| {
-            let time = order.time.unwrap_or(limits.time).min(limits.time);
-            let segments = order.segments.unwrap_or(manifest.segments);
+        let errands = errands.into_iter().map(|errand| {
+            let time = errand.time.unwrap_or(limits.time).min(limits.time);
+            let segments = errand.segments.unwrap_or(manifest.segments);
             let request = move |ticket, milliseconds| Request::Run {
                 ticket,
-                slot,
-                input: order.input,
+                bay,
+                input: errand.input,
                 segments,
                 milliseconds,
-                keep: order.keep,
+                keep: errand.keep,
             };
             (time, request)
         });
-        Ok(process.submit(orders)?)
+        Ok(process.submit(errands)?)
     }
 
     /// Runs one segment again, from the state before it.
@@ -135,12 +135,12 @@ impl Supervisor {
         which: &Repeat,
     ) -> Result<Ticket, StartError> {
         let mut current = self.lock();
-        let (process, slot) = self.ready(&mut current, program)?;
+        let (process, bay) = self.ready(&mut current, program)?;
         let (index, segments, steps) = (which.index.0, which.segments, which.steps);
         let emitted = which.emitted.0.0;
         let request = move |ticket, milliseconds| Request::Repeat {
             ticket,
-            slot,
+            bay,
             input,
             state,
             index,
@@ -175,18 +175,18 @@ impl Supervisor {
             Some(current) => current,
             None => {
                 let process = Process::start(&self.launch)?;
-                current.insert(Current { process, slots: BTreeMap::new() })
+                current.insert(Current { process, bays: BTreeMap::new() })
             }
         };
-        let slot = match current.slots.get(&program.id) {
-            Some(slot) => *slot,
+        let bay = match current.bays.get(&program.id) {
+            Some(bay) => *bay,
             None => {
-                let slot = u32::try_from(current.slots.len()).map_err(io::Error::other)?;
-                current.process.prepare(slot, program)?;
-                current.slots.insert(program.id, slot);
-                slot
+                let bay = u32::try_from(current.bays.len()).map_err(io::Error::other)?;
+                current.process.prepare(bay, program)?;
+                current.bays.insert(program.id, bay);
+                bay
             }
         };
-        Ok((&current.process, slot))
+        Ok((&current.process, bay))
     }
 }

@@ -275,7 +275,7 @@ impl Process {
     }
 
     /// Makes a program ready, and waits for it. Preparing counts as a run that has the same time.
-    pub(super) fn prepare(&self, slot: u32, program: &Program) -> Result<(), StartError> {
+    pub(super) fn prepare(&self, bay: u32, program: &Program) -> Result<(), StartError> {
         let limits = &program.manifest.limits;
         let (news, died) = sync_channel(1);
         let number = {
@@ -286,7 +286,7 @@ impl Process {
         };
         self.shared.changed.notify_all();
         let folder = std::path::absolute(program.folder())?;
-        let request = Request::Prepare { slot, folder, id: program.id.0.0 };
+        let request = Request::Prepare { bay, folder, id: program.id.0.0 };
         self.send([&request])?;
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = answers.recv();
@@ -305,13 +305,13 @@ impl Process {
     /// Orders runs; each is given its number and its milliseconds.
     pub(super) fn submit<R: FnOnce(u64, u64) -> Request>(
         &self,
-        orders: impl IntoIterator<Item = (Duration, R)>,
+        errands: impl IntoIterator<Item = (Duration, R)>,
     ) -> io::Result<Vec<Ticket>> {
         let mut tickets = Vec::new();
         let mut requests = Vec::new();
         {
             let mut open = self.shared.lock();
-            for (time, request) in orders {
+            for (time, request) in errands {
                 let (news, receiver) = sync_channel(NEWS);
                 let number = open.add(news, time);
                 requests.push(request(number, milliseconds(time)));

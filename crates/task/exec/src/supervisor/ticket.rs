@@ -11,7 +11,7 @@ use opengpu_verify::trace::Emitted;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-/// A run that was ordered. Dropping it cancels the run.
+/// A run that was begun. Dropping it cancels the run.
 #[derive(Debug)]
 pub struct Ticket {
     number: u64,

@@ -1,7 +1,7 @@
 //! What the supervisor makes of executors that work, fail, hang and lie.
 
 use crate::guests::{EMIT, GROW, SPIN, SUM, guest, supervisor};
-use opengpu_exec::{Data, Fault, News, Order, Refusal, StartError};
+use opengpu_exec::{Data, Fault, News, Errand, Refusal, StartError};
 use std::fs;
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("nothing_stays_behind", nothing_stays_behind),
 ];
 
-fn inline(number: u64) -> Order {
-    Order::new(Data::Inline(number.to_le_bytes().to_vec()))
+fn inline(number: u64) -> Errand {
+    Errand::new(Data::Inline(number.to_le_bytes().to_vec()))
 }
 
 fn a_run_gives_output_segments_and_usage() {

@@ -3,7 +3,7 @@
 use crate::guests::{EMIT, Guest, SUM, guest, supervisor};
 use opengpu_exec::record::{INPUT, OUTPUT, Record, RecordError, STATES};
 use opengpu_exec::run::Repeat;
-use opengpu_exec::{Data, Order, artifact, compare};
+use opengpu_exec::{Data, Errand, artifact, compare};
 use opengpu_types::{ArtifactId, SegmentIndex};
 use opengpu_verify::trace::Emitted;
 use std::fs;
@@ -23,10 +23,10 @@ fn record(guest: &Guest, segments: u32) -> (Record, TempDir) {
     fs::create_dir(&states).unwrap();
     let input = 7u64.to_le_bytes();
     artifact::write(&folder.path().join(INPUT), &input).unwrap();
-    let order = Order {
+    let order = Errand {
         segments: Some(segments),
         keep: Some(states),
-        ..Order::new(Data::File(folder.path().join(INPUT)))
+        ..Errand::new(Data::File(folder.path().join(INPUT)))
     };
     let outcome = supervisor("executor").run(&guest.program, order).unwrap().wait(|_| {}).unwrap();
     artifact::write(&folder.path().join(OUTPUT), &outcome.output).unwrap();
