@@ -153,7 +153,12 @@ fn take(file: &File, room: &Path, folder: &Path) -> Result<()> {
 fn digest(path: &Path) -> Result<String> {
     let mut file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
     let mut hasher = Sha256::new();
-    std::io::copy(&mut file, &mut hasher).with_context(|| path.display().to_string())?;
+    let mut part = vec![0; 1 << 20];
+    loop {
+        let count = file.read(&mut part).with_context(|| path.display().to_string())?;
+        let Some(read) = part.get(..count).filter(|read| !read.is_empty()) else { break };
+        hasher.update(read);
+    }
     let mut text = String::new();
     for byte in hasher.finalize() {
         write!(text, "{byte:02x}")?;
