@@ -3,9 +3,11 @@
 //! A package is only the way here: each file has a digest of its own that is checked, so a package of
 //! another platform or a changed one cannot bring another model. Nothing of it is ever executed.
 
-use crate::{dist, packages, process};
+use crate::{packages, process};
 use anyhow::{Context as _, Result, bail};
 use flate2::read::GzDecoder;
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -149,8 +151,19 @@ fn take(file: &File, room: &Path, folder: &Path) -> Result<()> {
 }
 
 fn digest(path: &Path) -> Result<String> {
-    let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
-    Ok(dist::sha256(&bytes))
+    let mut file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
+    let mut hasher = Sha256::new();
+    let mut part = vec![0; 1 << 20];
+    loop {
+        let count = file.read(&mut part).with_context(|| path.display().to_string())?;
+        let Some(read) = part.get(..count).filter(|read| !read.is_empty()) else { break };
+        hasher.update(read);
+    }
+    let mut text = String::new();
+    for byte in hasher.finalize() {
+        write!(text, "{byte:02x}")?;
+    }
+    Ok(text)
 }
 
 /// The one archive of a folder.
