@@ -33,7 +33,8 @@ const MAX_REFUSAL: usize = 16 * 1024;
 /// Seconds after which anybody may come back, whatever the server says.
 const MAX_RETRY_AFTER: u64 = 3_600;
 
-/// Drives a link; closes it when dropped.
+/// Drives a link; closes it when dropped. The library closes a link that nobody reads as well; this
+/// does not depend on when it notices.
 #[derive(Debug)]
 struct Driver(JoinHandle<()>);
 
