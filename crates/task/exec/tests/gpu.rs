@@ -2,7 +2,6 @@
 
 #![cfg(feature = "gpu")]
 #![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
-#![expect(clippy::float_arithmetic, reason = "kernels compute with floats")]
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -45,8 +44,9 @@ fn more(gpu: &Gpu) -> Pipeline {
 }
 
 fn storage(gpu: &Gpu, numbers: &[u32]) -> Buffer {
-    let buffer = gpu.buffer(numbers.len() as u64 * 4, Space::Storage).unwrap();
-    gpu.write(&buffer, 0, &bytes(numbers)).unwrap();
+    let bytes = bytes(numbers);
+    let buffer = gpu.buffer(bytes.len() as u64, Space::Storage).unwrap();
+    gpu.write(&buffer, 0, &bytes).unwrap();
     buffer
 }
 
@@ -131,7 +131,8 @@ fn a_batch_has_a_limit() {
 fn bytes_come_back_as_they_went_in_parts_and_with_odd_ends() {
     let gpu = gpu();
     // More than travels at once.
-    let sent: Vec<u8> = (0..(33usize << 20) + 3).map(|index| (index % 251) as u8).collect();
+    let sent: Vec<u8> =
+        (0..(33usize << 20) + 3).map(|index| u8::try_from(index % 251).unwrap()).collect();
     let buffer = gpu.buffer((33 << 20) + 8, Space::Storage).unwrap();
     gpu.write(&buffer, 4, &sent).unwrap();
     assert_eq!(gpu.read(&buffer, 4, sent.len(), PATIENCE).unwrap(), sent);
@@ -342,7 +343,7 @@ fn a_product_of_matrices_is_the_one_of_the_processor() {
     let right: Vec<f32> = (0..side * side).map(|index| number(index, 11)).collect();
     let words = |numbers: &[f32]| numbers.iter().map(|number| number.to_bits()).collect::<Vec<_>>();
     let shape = gpu.buffer(16, Space::Uniform).unwrap();
-    gpu.write(&shape, 0, &(side as u32).to_le_bytes()).unwrap();
+    gpu.write(&shape, 0, &(2 * MATMUL_TILE).to_le_bytes()).unwrap();
     let (a, b) = (storage(&gpu, &words(&left)), storage(&gpu, &words(&right)));
     let c = gpu.buffer(a.size(), Space::Storage).unwrap();
     let pipeline = gpu.compile(Code::Wgsl(MATMUL), "main", &MATMUL_BINDINGS).unwrap();

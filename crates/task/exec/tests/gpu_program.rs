@@ -144,8 +144,8 @@ fn a_step_knows_its_number_and_finds_output_and_scratch_empty() {
     let count = program(COUNT_MANIFEST, COUNT);
     let (states, output) = in_segments(&count, &5u32.to_le_bytes(), &[500]);
     assert_eq!(states[0], [5, 0, 0, 0, 0, 0, 0, 0], "the input, and zeros behind it");
-    let sum: i32 = 5 + 500 * 501 / 2;
-    assert_eq!(states[1], [sum.cast_unsigned().to_le_bytes(), [0; 4]].concat());
+    let sum: u32 = 5 + 500 * 501 / 2;
+    assert_eq!(states[1], [sum.to_le_bytes(), [0; 4]].concat());
     let parts: Vec<u32> =
         output.as_chunks::<4>().0.iter().copied().map(u32::from_le_bytes).collect();
     let expected: Vec<u32> = (1..=500).flat_map(|number| [number, 0, 500, 0]).collect();

@@ -21,6 +21,10 @@ use crate::gpu::GpuError;
 pub(super) const SAMPLE: Duration = Duration::from_millis(50);
 /// Samples of which the median counts.
 const SAMPLES: usize = 5;
+/// How long a sample may take at least before the device counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Tiles in a row of the largest matrix.
+const TILES_MAX: u32 = 32;
 /// Parts that share the budget.
 const PARTS: u32 = 7;
 
@@ -90,7 +94,7 @@ pub fn bench(device: &Device, seed: &Seed, budget: Duration) -> Result<Rating, B
     let begin = Instant::now();
     let mut subject: Box<dyn Subject> = match &device.id {
         DeviceId::Cpu => Box::new(OnCpu::new(device.threads.unwrap_or(1), seed)),
-        DeviceId::Gpu(id) => Box::new(OnGpu::open(id, seed, budget)?),
+        DeviceId::Gpu(id) => Box::new(OnGpu::open(id, seed, budget.max(PATIENCE))?),
     };
     let mut rating = measure(device, subject.as_mut(), seed, budget)?;
     rating.took_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -113,7 +117,8 @@ fn measure(
     let (compute_gflops, _) =
         speed(share, super::ROUNDS_MAX, &mut |size| must(subject.compute(size)))?;
     let (bandwidth_gbs, _) = speed(share, 1024, &mut |size| must(subject.bandwidth(size)))?;
-    let (matmul_gflops, _) = speed(share, 32, &mut |size| must(subject.matmul(size)))?;
+    let (matmul_gflops, _) =
+        speed(share, TILES_MAX.pow(3), &mut |size| must(subject.matmul(tiles(size))))?;
     let (upload_gbs, _) = speed(share, 256, &mut |size| subject.upload(size))?;
     let (download_gbs, _) = speed(share, 256, &mut |size| subject.download(size))?;
     let (launches, _) = speed(share, 1024, &mut |size| subject.launch(size))?;
@@ -161,6 +166,11 @@ fn speed(
         speeds.push(giga(amount, sent.elapsed()));
     }
     Ok((median(&mut speeds), size))
+}
+
+/// Tiles in a row of a matrix whose product is `size` times the work of one tile.
+fn tiles(size: u32) -> u32 {
+    (1..=TILES_MAX).rev().find(|tiles| tiles.saturating_pow(3) <= size).unwrap_or(1)
 }
 
 /// The next size of a sample; none if this one is long enough or the largest.
@@ -215,6 +225,11 @@ mod tests {
         .unwrap();
         assert!(found.is_some());
         assert_eq!((size, sizes), (1, vec![1, 1]));
+    }
+
+    #[test]
+    fn a_matrix_grows_with_the_work_and_not_with_its_rows() {
+        assert_eq!([0, 1, 7, 8, 64, 32_768, u32::MAX].map(tiles), [1, 1, 1, 2, 4, 32, 32]);
     }
 
     #[test]

@@ -24,8 +24,6 @@ const ARRAY: u32 = 64 << 20;
 const ARRAY_MIN: u32 = 1 << 20;
 /// Bytes that one workgroup takes of an array.
 const ARRAY_GROUP: u32 = 256 * 16;
-/// Tiles in a row of the largest matrix; an array of [`ARRAY_MIN`] bytes holds eight.
-const TILES_MAX: u32 = 32;
 /// Bytes that are sent or fetched at once.
 const PARCEL: usize = 1 << 20;
 
@@ -134,7 +132,7 @@ impl Subject for OnGpu {
     fn matmul(&mut self, tiles: u32) -> Result<f64, GpuError> {
         let tile = MATMUL_TILE.saturating_mul(MATMUL_TILE).saturating_mul(4);
         let room = self.array.checked_div(tile).unwrap_or(0).isqrt();
-        let tiles = tiles.min(TILES_MAX).min(room);
+        let tiles = tiles.min(room);
         let side = tiles.saturating_mul(MATMUL_TILE);
         self.run(&self.matmul, [side, 0, 0, 0], [tiles, tiles, 1], 1)?;
         Ok(product([2, side, side, side]))
