@@ -55,7 +55,7 @@ pub(crate) struct Metrics {
     waiting: AtomicU64,
     sockets: AtomicU64,
     models: Mutex<BTreeMap<String, Arc<ModelNumbers>>>,
-    answers: Mutex<BTreeMap<(String, u16), u64>>,
+    answers: Mutex<BTreeMap<String, BTreeMap<u16, u64>>>,
     cancelled: AtomicU64,
 }
 
@@ -100,8 +100,14 @@ impl Metrics {
     /// Counts an answer by its route, which is one of ours, and its status.
     pub(crate) fn answered(&self, route: &str, status: u16) {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = answers.entry((route.to_owned(), status)).or_default();
-        *count = count.saturating_add(1);
+        // The name is copied only once, and not for every answer.
+        if !answers.contains_key(route) {
+            answers.insert(route.to_owned(), BTreeMap::new());
+        }
+        if let Some(statuses) = answers.get_mut(route) {
+            let count = statuses.entry(status).or_default();
+            *count = count.saturating_add(1);
+        }
     }
 
     /// Counts a request whose client went away before its end.
@@ -137,9 +143,11 @@ impl Metrics {
         let name = "opengpu_gateway_answers_total";
         head(&mut text, name, "Answers by route and status.", "counter");
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for ((route, status), count) in answers {
-            let labels = format!("route=\"{}\",status=\"{status}\"", escape(&route));
-            line(&mut text, name, &labels, count);
+        for (route, statuses) in answers {
+            for (status, count) in statuses {
+                let labels = format!("route=\"{}\",status=\"{status}\"", escape(&route));
+                line(&mut text, name, &labels, count);
+            }
         }
         let models = self.models.lock().unwrap_or_else(PoisonError::into_inner).clone();
         render_models(&mut text, &models);

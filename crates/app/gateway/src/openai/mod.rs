@@ -31,7 +31,7 @@ use axum::{
     Router,
     body::{Body, HttpBody as _},
     extract::{MatchedPath, Request, State},
-    http::{HeaderMap, HeaderValue, header},
+    http::{HeaderMap, HeaderName, HeaderValue, header},
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
     routing::{get, post},
@@ -53,6 +53,13 @@ use tokio::{
 const READY_FOR: Duration = Duration::from_secs(2);
 /// How long an engine may take to list its models.
 const MODELS_TIME: Duration = Duration::from_secs(10);
+
+/// Whether the process lives; needs no key.
+const ALIVE: &str = "/healthz";
+/// Whether it can work; needs no key.
+const READY: &str = "/readyz";
+/// The header that names an answer.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// How near the server's end is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,49 +105,34 @@ pub(crate) fn router(
         ending,
         readiness: Mutex::new(None),
     }));
-    let guarded = Router::new()
+    Router::new()
         .route("/v1/models", get(plain::models))
         .route("/v1/models/{*id}", get(plain::model))
         .route("/v1/chat/completions", post(generate::chat))
         .route("/v1/completions", post(generate::complete))
         .route("/v1/embeddings", post(plain::embed))
         .route("/metrics", get(plain::metrics))
+        .route(ALIVE, get(plain::alive))
+        .route(READY, get(plain::ready))
         .fallback(|| async { Problem::no_route() })
         .method_not_allowed_fallback(|| async { Problem::no_method() })
-        .layer(middleware::from_fn_with_state(api.clone(), guard));
-    Router::new()
-        .route("/healthz", get(plain::alive))
-        .route("/readyz", get(plain::ready))
-        .merge(guarded)
-        .layer(middleware::from_fn_with_state(api.clone(), count))
+        .layer(middleware::from_fn_with_state(api.clone(), receive))
         .with_state(api)
 }
 
-/// Lets those in who show a key, or everybody of this machine if there is none.
-async fn guard(State(api): State<Api>, request: Request, next: Next) -> Response {
-    let keys = &api.0.settings.keys;
-    if keys.is_empty() {
-        if !names_this_machine(request.headers()) {
-            return Problem::foreign().into_response();
-        }
-    } else {
-        let shown = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-        if !keys.open(shown) {
-            return Problem::unauthorized().into_response();
-        }
-    }
-    next.run(request).await
-}
-
-/// Counts answers, and gives each a number that client and log can name it by.
-async fn count(State(api): State<Api>, request: Request, next: Next) -> Response {
+/// Lets a request in or not, counts its answer, and gives it a number that client and log can name
+/// it by. One layer and not three: each costs as much as all that is done in it.
+async fn receive(State(api): State<Api>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let mut response = next.run(request).await;
     let route = route.as_ref().map_or("other", MatchedPath::as_str);
+    let mut response = match api.admit(route, request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    };
     api.0.metrics.answered(route, response.status().as_u16());
     let id = format!("req-{:032x}", rand::random::<u128>());
-    if let Ok(id) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert("x-request-id", id);
+    if let Ok(id) = HeaderValue::try_from(id) {
+        response.headers_mut().insert(REQUEST_ID, id);
     }
     response
 }
@@ -173,6 +165,19 @@ impl Api {
 
     fn ending(&self) -> watch::Receiver<Ending> {
         self.0.ending.clone()
+    }
+
+    /// Lets those in who show a key, or everybody of this machine if there is none.
+    fn admit(&self, route: &str, headers: &HeaderMap) -> Result<(), Problem> {
+        if [ALIVE, READY].contains(&route) {
+            return Ok(());
+        }
+        let keys = &self.0.settings.keys;
+        if keys.is_empty() {
+            return if names_this_machine(headers) { Ok(()) } else { Err(Problem::foreign()) };
+        }
+        let shown = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+        if keys.open(shown) { Ok(()) } else { Err(Problem::unauthorized()) }
     }
 
     /// Room for a request.

@@ -110,20 +110,24 @@ pub(super) enum Encoding {
 
 /// Reads a body; what is wrong is named by its place.
 pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    // The place costs more than the reading, so it is looked for only when something is wrong.
+    serde_json::from_slice(body).map_err(|_| wrong::<T>(body))
+}
+
+fn wrong<T: DeserializeOwned>(body: &[u8]) -> Problem {
     let mut from = serde_json::Deserializer::from_slice(body);
-    let value = serde_path_to_error::deserialize(&mut from).map_err(|error| {
-        let place = error.path().to_string();
-        let inner = error.into_inner();
-        if inner.is_data() && place != "." {
-            Problem::invalid(place, inner.to_string())
-        } else if inner.is_data() {
-            Problem::unreadable(inner.to_string())
-        } else {
-            Problem::unreadable(format!("the body is not JSON: {inner}"))
-        }
-    })?;
-    from.end().map_err(|_| Problem::unreadable("something follows the JSON of the body"))?;
-    Ok(value)
+    let Err(error) = serde_path_to_error::deserialize::<_, T>(&mut from) else {
+        return Problem::unreadable("something follows the JSON of the body");
+    };
+    let place = error.path().to_string();
+    let inner = error.into_inner();
+    if inner.is_data() && place != "." {
+        Problem::invalid(place, inner.to_string())
+    } else if inner.is_data() {
+        Problem::unreadable(inner.to_string())
+    } else {
+        Problem::unreadable(format!("the body is not JSON: {inner}"))
+    }
 }
 
 impl GenerateBody {

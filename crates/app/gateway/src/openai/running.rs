@@ -10,10 +10,10 @@ use crate::{
     queue::Ticket,
 };
 use futures::future::BoxFuture;
-use std::sync::Arc;
+use std::{pin::Pin, sync::Arc};
 use tokio::{
     sync::{mpsc, watch},
-    time::{Instant, sleep_until},
+    time::{Instant, Sleep, sleep_until},
 };
 
 /// Pieces that are taken at once.
@@ -37,7 +37,8 @@ pub(super) struct Running {
     outcome: Option<Result<Finished, Failed>>,
     pieces: mpsc::Receiver<Piece>,
     began: Instant,
-    deadline: Instant,
+    /// One timer for the whole request: a new one for each piece would cost as much as the piece.
+    deadline: Pin<Box<Sleep>>,
     ending: watch::Receiver<Ending>,
     numbers: Numbers,
     _ticket: Ticket,
@@ -52,6 +53,7 @@ impl Running {
         numbers: Numbers,
         ticket: Ticket,
     ) -> Self {
+        let deadline = Box::pin(sleep_until(deadline));
         Self { work, outcome: None, pieces, began, deadline, ending, numbers, _ticket: ticket }
     }
 
@@ -68,12 +70,12 @@ impl Running {
     }
 
     async fn advance(&mut self, buffer: &mut Vec<Piece>) -> Step {
-        let (deadline, ending) = (self.deadline, &mut self.ending);
+        let ending = &mut self.ending;
         if self.outcome.is_none() {
             tokio::select! {
                 // In this order: neither many pieces nor a busy engine may hide a limit.
                 biased;
-                () = sleep_until(deadline) => return Step::Failed(Problem::late()),
+                () = self.deadline.as_mut() => return Step::Failed(Problem::late()),
                 _ = ending.wait_for(|phase| *phase == Ending::Now) => {
                     return Step::Failed(Problem::ending());
                 }
