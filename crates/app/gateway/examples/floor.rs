@@ -1,6 +1,6 @@
-//! What the server costs above the bare HTTP library: the same requests, answered by the router with
-//! an engine that does nothing, and by hyper with bytes that are ready. Both run as processes of
-//! their own with one thread, in turns, so that a busy machine is busy for both.
+//! What the server costs above the bare HTTP library: the same requests, answered by the router
+//! with an engine that does nothing, and by hyper with bytes that are ready. Both run as processes
+//! of their own with one thread, in turns, so that a busy machine is busy for both.
 //!
 //! `cargo run --release -p opengpu-gateway --example floor [REQUESTS PER TURN]`
 
@@ -39,6 +39,21 @@ use std::{
 /// Tokens of a streamed answer.
 const TOKENS: usize = 64;
 const TURNS: usize = 5;
+
+/// The bytes of an answer.
+const WHOLE: &str = concat!(
+    r#"{"id":"chatcmpl-00000000000000000000000000000000","object":"chat.completion","#,
+    r#""created":1700000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","#,
+    r#""content":" token","refusal":null},"logprobs":null,"finish_reason":"stop"}],"#,
+    r#""usage":{"prompt_tokens":8,"completion_tokens":1,"total_tokens":9}}"#,
+);
+/// The bytes of one event of a stream.
+const EVENT: &str = concat!(
+    r#"data: {"id":"chatcmpl-00000000000000000000000000000000","object":"chat.completion.chunk","#,
+    r#""created":1700000000,"model":"m","choices":[{"index":0,"delta":{"content":" token"},"#,
+    r#""logprobs":null,"finish_reason":null}]}"#,
+    "\n\n",
+);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -115,12 +130,7 @@ async fn router() {
 /// Reads the request and answers with bytes that were ready before.
 async fn bare() {
     let listener = listen().await;
-    let whole = Bytes::from(
-        r#"{"id":"chatcmpl-00000000000000000000000000000000","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":" token","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":8,"completion_tokens":1,"total_tokens":9}}"#,
-    );
-    let event = Bytes::from(
-        "data: {\"id\":\"chatcmpl-00000000000000000000000000000000\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" token\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n",
-    );
+    let (whole, event) = (Bytes::from(WHOLE), Bytes::from(EVENT));
     loop {
         let (socket, _) = listener.accept().await.unwrap();
         socket.set_nodelay(true).unwrap();
@@ -239,9 +249,8 @@ fn measure(count: usize) {
     for (name, fields, count) in
         [("whole", r#""max_tokens":1"#, count), ("streamed", r#""stream":true"#, count / 8)]
     {
-        let body = format!(
-            r#"{{"model":"m","messages":[{{"role":"user","content":"Tell me something about the sea."}}],{fields}}}"#
-        );
+        let message = r#"{"role":"user","content":"Tell me something about the sea."}"#;
+        let body = format!(r#"{{"model":"m","messages":[{message}],{fields}}}"#);
         let request = format!(
             "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: \
              application/json\r\ncontent-length: {}\r\n\r\n{body}",
@@ -249,7 +258,7 @@ fn measure(count: usize) {
         );
         let mut servers = [Served::start("bare"), Served::start("router")];
         let mut turns = [Turn::default(), Turn::default()];
-        for (server, _) in servers.iter_mut().zip(0..2) {
+        for server in &mut servers {
             server.turn(request.as_bytes(), count / 4, &mut Turn::default());
         }
         for _ in 0..TURNS {
@@ -262,10 +271,9 @@ fn measure(count: usize) {
             let at = |share: usize| turn.times[turn.times.len() * share / 100].as_secs_f64() * 1e6;
             let cpu = turn.cpu.as_secs_f64() * 1e6 / turn.times.len() as f64;
             println!(
-                "{name:>8} {server:>6}: {cpu:>7.1} us CPU, p50 {:>7.1} us, p99 {:>7.1} us, {} requests",
+                "{name:>8} {server:>6}: {cpu:>6.1} us CPU, p50 {:>6.1} us, p99 {:>6.1} us",
                 at(50),
-                at(99),
-                turn.times.len()
+                at(99)
             );
         }
     }

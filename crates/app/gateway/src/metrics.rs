@@ -97,6 +97,11 @@ impl Metrics {
         Raised { metrics: self.clone(), gauge }
     }
 
+    /// How high a gauge stands.
+    pub(crate) fn read(&self, gauge: Gauge) -> u64 {
+        self.gauge(gauge).load(Relaxed)
+    }
+
     /// Counts an answer by its route, which is one of ours, and its status.
     pub(crate) fn answered(&self, route: &str, status: u16) {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,7 +140,7 @@ impl Metrics {
         ];
         for (name, help, gauge) in gauges {
             head(&mut text, name, help, "gauge");
-            line(&mut text, name, "", self.gauge(gauge).load(Relaxed));
+            line(&mut text, name, "", self.read(gauge));
         }
         let name = "opengpu_gateway_cancelled_total";
         head(&mut text, name, "Requests whose client went away.", "counter");

@@ -83,10 +83,11 @@ mod tests {
             let queue = queue.clone();
             async move { queue.enter().await.map(drop) }
         });
-        while queue.places.available_permits() > 0 {
+        while queue.metrics.read(Gauge::Waiting) == 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(queue.enter().await.unwrap_err(), Full::Queue);
+        let third = timeout(Duration::from_secs(10), queue.enter()).await;
+        assert_eq!(third.expect("the third waits too").unwrap_err(), Full::Queue);
         drop(first);
         assert_eq!(waiting.await.unwrap(), Ok(()));
         assert!(queue.enter().await.is_ok());

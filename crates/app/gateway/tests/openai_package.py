@@ -128,7 +128,8 @@ def models():
 
 def refusals():
     bad = openai.BadRequestError
-    refused(bad, "unsupported_parameter", "response_format", response_format={"type": "json_object"})
+    json = {"type": "json_object"}
+    refused(bad, "unsupported_parameter", "response_format", response_format=json)
     tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
     refused(bad, "unsupported_parameter", "tools", tools=[tool])
     refused(bad, "unsupported_parameter", "n", n=2)

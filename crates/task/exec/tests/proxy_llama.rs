@@ -98,7 +98,7 @@ async fn read(mut answer: opengpu_exec::proxy::Answer) -> (String, usize, Finish
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_real_server_is_counted_capped_and_stopped() {
+async fn e2e_a_real_server_is_counted_capped_and_stopped() {
     let (_child, upstream) = start().await;
     let models = upstream.models().await.unwrap();
     assert_eq!(models.iter().map(|model| model.id.as_str()).collect::<Vec<_>>(), ["smollm2"]);

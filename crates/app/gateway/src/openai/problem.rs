@@ -5,7 +5,8 @@
 //! | 400 | `invalid_request_error` | the request breaks the rules of the API |
 //! | 401 | `authentication_error` | no key, or one that does not open |
 //! | 403 | `permission_error` | a web page that is not ours |
-//! | 404, 405, 408, 413, 415 | `invalid_request_error` | route, model, method, time, size, kind of the body |
+//! | 404, 405 | `invalid_request_error` | no such model, route or method |
+//! | 408, 413, 415 | `invalid_request_error` | the body is late, too large, not JSON |
 //! | 422 | `invalid_request_error` | a right request that this model cannot do |
 //! | 429 | `rate_limit_error` | the queue is full; with `retry-after` |
 //! | 500, 503, 504 | `server_error` | the engine failed, is not there, took too long |

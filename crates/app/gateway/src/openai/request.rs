@@ -1,7 +1,7 @@
 //! Requests as clients write them, and the plain values that an engine reads.
 //!
-//! Fields that nobody here knows are tolerated, as OpenAI tolerates them. Fields whose meaning would
-//! change the answer and which are not offered are refused by name, because an answer that ignores
+//! Fields that nobody here knows are tolerated, as OpenAI tolerates them. Fields whose meaning
+//! would change the answer and which are not offered are refused by name, because an answer that ignores
 //! them would be wrong without a word.
 
 use super::{
@@ -49,8 +49,10 @@ pub(super) struct GenerateBody {
     stop: Option<Strings>,
     max_tokens: Option<u32>,
     max_completion_tokens: Option<u32>,
-    frequency_penalty: Option<f32>,
-    presence_penalty: Option<f32>,
+    #[serde(rename = "frequency_penalty")]
+    frequency_weight: Option<f32>,
+    #[serde(rename = "presence_penalty")]
+    presence_weight: Option<f32>,
     logprobs: Option<Logprobs>,
     top_logprobs: Option<u64>,
     n: Option<u64>,
@@ -192,8 +194,8 @@ impl GenerateBody {
         self.refuse_what_is_not_offered()?;
         within("temperature", self.temperature, 0.0, 2.0)?;
         within("top_p", self.top_p, 0.0, 1.0)?;
-        within("frequency_penalty", self.frequency_penalty, -2.0, 2.0)?;
-        within("presence_penalty", self.presence_penalty, -2.0, 2.0)?;
+        within("frequency_penalty", self.frequency_weight, -2.0, 2.0)?;
+        within("presence_penalty", self.presence_weight, -2.0, 2.0)?;
         let stop = self.stop.take().unwrap_or_default().0;
         if stop.len() > MAX_STOPS
             || stop.iter().any(|text| text.is_empty() || text.len() > MAX_STOP)
@@ -215,8 +217,8 @@ impl GenerateBody {
             seed: self.seed,
             stop,
             max_tokens: wanted,
-            frequency_penalty: self.frequency_penalty,
-            presence_penalty: self.presence_penalty,
+            frequency_weight: self.frequency_weight,
+            presence_weight: self.presence_weight,
             top_logprobs,
         };
         let stream = self.stream.unwrap_or(false);

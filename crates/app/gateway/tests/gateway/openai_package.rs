@@ -27,7 +27,7 @@ fn python() -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_openai_package_works_unchanged() {
+async fn e2e_the_openai_package_works_unchanged() {
     let python = tokio::task::spawn_blocking(python).await.unwrap();
     let (engine, mut seen) = Parrot::new();
     let limits = Limits { running: 1, waiting: 0, ..Limits::default() };

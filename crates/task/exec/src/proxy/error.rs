@@ -147,9 +147,10 @@ pub enum Breach {
         what: &'static str,
     },
     /// It gave up in the middle of an answer.
-    #[error("it gave up: {message}")]
+    #[error("it gave up in the middle of an answer")]
     GaveUp {
-        /// What it says, shortened.
+        /// What it says, shortened. It may repeat a prompt, so it is not in the words of the error,
+        /// which go to logs.
         message: String,
     },
 }

@@ -33,7 +33,8 @@ const MAX_REFUSAL: usize = 16 * 1024;
 /// Seconds after which anybody may come back, whatever the server says.
 const MAX_RETRY_AFTER: u64 = 3_600;
 
-/// Drives a link; closes it when dropped.
+/// Drives a link; closes it when dropped. The library closes a link that nobody reads as well; this
+/// does not depend on when it notices.
 #[derive(Debug)]
 struct Driver(JoinHandle<()>);
 
@@ -207,9 +208,8 @@ async fn refused(head: &Response<()>, body: Bytestream) -> ProxyError {
             ProxyError::Refused { status: number, message }
         }
         _ => {
-            // The owner's log has what a client must not see.
-            let message = wire::refusal(&body.beginning().await);
-            tracing::warn!(status = number, message, "the server failed");
+            // What it says may repeat a prompt; its own log has it.
+            tracing::warn!(status = number, "the server failed");
             Breach::Status { status: number }.into()
         }
     }

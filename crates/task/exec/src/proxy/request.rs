@@ -77,9 +77,9 @@ pub struct Sampling {
     /// The most tokens.
     pub max_tokens: Option<u32>,
     /// Against tokens that came often.
-    pub frequency_penalty: Option<f32>,
+    pub frequency_weight: Option<f32>,
     /// Against tokens that came at all.
-    pub presence_penalty: Option<f32>,
+    pub presence_weight: Option<f32>,
     /// Log-probabilities, with so many alternatives for each token.
     pub top_logprobs: Option<u8>,
 }

@@ -34,10 +34,10 @@ pub(super) struct Generate<'a> {
     stop: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    frequency_penalty: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    presence_penalty: Option<f32>,
+    #[serde(rename = "frequency_penalty", skip_serializing_if = "Option::is_none")]
+    frequency_weight: Option<f32>,
+    #[serde(rename = "presence_penalty", skip_serializing_if = "Option::is_none")]
+    presence_weight: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     logprobs: Option<WantLogprobs>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,8 +109,8 @@ impl<'a> Generate<'a> {
             seed: sampling.seed,
             stop: sampling.stop.as_slice(),
             max_tokens: sampling.max_tokens,
-            frequency_penalty: sampling.frequency_penalty,
-            presence_penalty: sampling.presence_penalty,
+            frequency_weight: sampling.frequency_weight,
+            presence_weight: sampling.presence_weight,
             logprobs: None,
             top_logprobs: None,
         }
