@@ -7,7 +7,7 @@ use crate::engine::{
 };
 use futures::future::BoxFuture;
 use opengpu_exec::lines::{About, Answer, Likely, Line, Request, Turn, Wishes};
-use opengpu_exec::{Data, Fault, News, Errand, Program, StartError, Supervisor};
+use opengpu_exec::{Data, Errand, Fault, News, Program, StartError, Supervisor};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -233,8 +233,8 @@ fn wishes(sampling: Sampling) -> Wishes {
         max_tokens: sampling.max_tokens,
         stop: sampling.stop,
         logprobs: sampling.top_logprobs,
-        frequency: sampling.frequency_penalty,
-        presence: sampling.presence_penalty,
+        frequency: sampling.frequency_weight,
+        presence: sampling.presence_weight,
     }
 }
 

@@ -2,7 +2,12 @@
 //! finds, bit for bit.
 
 #![cfg(feature = "wasm")]
-#![expect(clippy::unwrap_used, reason = "a test stops where it fails")]
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test stops where it fails"
+)]
 
 use opengpu_exec::backend::{Prepared, Span, Work};
 use opengpu_exec::program::{Limits, Manifest};

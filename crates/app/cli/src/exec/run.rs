@@ -5,7 +5,7 @@ use crate::{context::Context, exit::Complaint, output::lines};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use opengpu_exec::{
-    Data, News, Errand, Outcome, Program, Supervisor, Ticket, artifact,
+    Data, Errand, News, Outcome, Program, Supervisor, Ticket, artifact,
     record::{INPUT, OUTPUT, Record, STATES},
 };
 use opengpu_types::ArtifactId;

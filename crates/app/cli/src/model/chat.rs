@@ -8,7 +8,7 @@ use crate::{
 use anyhow::Result;
 use clap::Args;
 use opengpu_exec::{
-    Data, News, Errand, Program, Supervisor,
+    Data, Errand, News, Program, Supervisor,
     lines::{About, Line, Request, Turn, Wishes},
 };
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};

@@ -1,7 +1,7 @@
 //! What the supervisor makes of executors that work, fail, hang and lie.
 
 use crate::guests::{EMIT, GROW, SPIN, SUM, guest, supervisor};
-use opengpu_exec::{Data, Fault, News, Errand, Refusal, StartError};
+use opengpu_exec::{Data, Errand, Fault, News, Refusal, StartError};
 use std::fs;
 use std::time::Duration;
 
