@@ -34,11 +34,11 @@ fn a_question_on_standard_input_is_answered_on_standard_output() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(b"What is the capital of France?").unwrap();
+    child.stdin.take().unwrap().write_all(b"Write one sentence about the sea.").unwrap();
     let output = child.wait_with_output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{error}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("Paris"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("sea"));
 }
 
 /// A server that ends with the test.
@@ -71,10 +71,10 @@ import sys
 from openai import OpenAI
 client = OpenAI(base_url=sys.argv[1], api_key="none", max_retries=0)
 model = client.models.list().data[0].id
-question = [{"role": "user", "content": "What is the capital of France?"}]
+question = [{"role": "user", "content": "Write one sentence about the sea."}]
 wishes = dict(model=model, messages=question, temperature=0, max_tokens=24)
 whole = client.chat.completions.create(**wishes)
-assert "Paris" in whole.choices[0].message.content, whole
+assert "sea" in whole.choices[0].message.content, whole
 assert whole.usage.prompt_tokens > 5 and whole.usage.completion_tokens > 2, whole.usage
 pieces, usage = [], None
 for chunk in client.chat.completions.create(

@@ -9,6 +9,7 @@
 //! standard input ends, so it never outlives its supervisor.
 
 mod ticker;
+mod voice;
 
 use crate::artifact;
 use crate::backend::Prepared;
@@ -23,18 +24,17 @@ use opengpu_crypto::Digest;
 use opengpu_types::{ProgramId, Segment, SegmentIndex};
 use opengpu_verify::trace::Emitted;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use ticker::Ticker;
+use voice::Voice;
 
 /// Requests that may wait.
 const QUEUE: usize = 1024;
-/// How long news of a run are gathered.
-const GATHER: Duration = Duration::from_millis(5);
-/// Bytes that are written at once.
+/// Bytes that are read at once.
 const BUFFER: usize = 64 << 10;
 
 /// Serves the supervisor at the other end of the standard streams until it is gone.
@@ -61,7 +61,7 @@ fn own_output() -> io::Result<io::Stdout> {
 /// Serves a supervisor on any two streams.
 fn serve_on(
     input: impl Read + Send + 'static,
-    output: impl Write,
+    output: impl Write + Send + 'static,
     registry: Registry,
 ) -> io::Result<()> {
     let (sender, receiver) = sync_channel(QUEUE);
@@ -70,14 +70,11 @@ fn serve_on(
     std::thread::Builder::new()
         .name("reader".to_owned())
         .spawn(move || read_requests(input, &sender, &reader))?;
-    let mut executor = Executor {
-        output: BufWriter::with_capacity(BUFFER, output),
-        scratch: Vec::new(),
-        registry,
-        bays: BTreeMap::new(),
-        wishes,
-        ticker: Ticker::start()?,
-    };
+    let voice = Arc::new(Voice::new(output));
+    let heard = Arc::clone(&voice);
+    // Whoever does not listen any more is noticed by the next word.
+    let ticker = Ticker::start(move || drop(heard.send()))?;
+    let mut executor = Executor { voice, registry, bays: BTreeMap::new(), wishes, ticker };
     executor.serve(&receiver)
 }
 
@@ -142,8 +139,7 @@ struct Bay {
 }
 
 struct Executor<W: Write> {
-    output: BufWriter<W>,
-    scratch: Vec<u8>,
+    voice: Arc<Voice<W>>,
     registry: Registry,
     bays: BTreeMap<u32, Bay>,
     wishes: Arc<Wishes>,
@@ -157,11 +153,11 @@ impl<W: Write> Executor<W> {
                 Ok(request) => request,
                 // Frames are gathered as long as there is more to do.
                 Err(TryRecvError::Empty) => {
-                    self.output.flush()?;
+                    self.voice.send()?;
                     let Ok(request) = requests.recv() else { return Ok(()) };
                     request
                 }
-                Err(TryRecvError::Disconnected) => return self.output.flush(),
+                Err(TryRecvError::Disconnected) => return self.voice.send(),
             };
             self.answer(request)?;
         }
@@ -177,7 +173,7 @@ impl<W: Write> Executor<W> {
                     }
                     Err(refusal) => Event::Refused { bay, refusal },
                 };
-                protocol::write(&mut self.output, &event, &mut self.scratch)
+                self.voice.say(&event)
             }
             Request::Run { ticket, bay, input, segments, milliseconds, keep } => {
                 let errand = Errand { ticket, bay, input, milliseconds };
@@ -249,13 +245,7 @@ impl<W: Write> Executor<W> {
         let stop = Arc::new(Stop::within(Duration::from_millis(errand.milliseconds)));
         self.wishes.begin(errand.ticket, &stop);
         let mut usage = Usage::default();
-        let mut teller = Teller {
-            ticket: errand.ticket,
-            output: &mut self.output,
-            scratch: &mut self.scratch,
-            broken: None,
-            flushed: Instant::now(),
-        };
+        let mut teller = Teller { ticket: errand.ticket, voice: &self.voice, broken: None };
         let ended = match self.bays.get_mut(&errand.bay) {
             None => Err(Fault::program("it was never prepared")),
             Some(bay) => {
@@ -304,25 +294,15 @@ fn load(data: Data, limit: u64) -> Result<Vec<u8>, Fault> {
 /// Tells the supervisor about one run.
 struct Teller<'a, W: Write> {
     ticket: u64,
-    output: &'a mut BufWriter<W>,
-    scratch: &'a mut Vec<u8>,
+    voice: &'a Voice<W>,
     broken: Option<io::Error>,
-    flushed: Instant,
 }
 
 impl<W: Write> Teller<'_, W> {
     fn tell(&mut self, news: News) {
         if self.broken.is_none() {
             let event = Event::Run { ticket: self.ticket, news };
-            self.broken = protocol::write(self.output, &event, self.scratch).err();
-        }
-    }
-
-    /// Whoever watches a long run sees what happens when it happens; small news go together.
-    fn flush_now_and_then(&mut self) {
-        if self.broken.is_none() && self.flushed.elapsed() >= GATHER {
-            self.broken = self.output.flush().err();
-            self.flushed = Instant::now();
+            self.broken = self.voice.say(&event).err();
         }
     }
 }
@@ -341,7 +321,6 @@ impl<W: Write> Observer for Seen<'_, '_, W> {
 
     fn emitted(&mut self, bytes: &[u8]) {
         self.teller.tell(News::Emitted(bytes.to_vec()));
-        self.teller.flush_now_and_then();
     }
 
     fn segment(&mut self, segment: &Segment, state: &[u8]) -> Result<(), Fault> {
@@ -353,7 +332,6 @@ impl<W: Write> Observer for Seen<'_, '_, W> {
             })?;
         }
         self.teller.tell(News::Segment(*segment));
-        self.teller.flush_now_and_then();
         Ok(())
     }
 }

@@ -40,7 +40,8 @@ impl Drop for Beat<'_> {
 }
 
 impl Ticker {
-    pub(super) fn start() -> io::Result<Self> {
+    /// Starts the clock; at every look during a run it also does `also`.
+    pub(super) fn start(also: impl Fn() + Send + 'static) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let own = Arc::clone(&shared);
         let look = move || {
@@ -50,6 +51,7 @@ impl Ticker {
                 while idle < IDLE_TICKS {
                     std::thread::sleep(TICK);
                     idle = if tick(&own) { 0 } else { idle.saturating_add(1) };
+                    also();
                 }
             }
         };

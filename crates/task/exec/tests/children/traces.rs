@@ -23,12 +23,13 @@ fn record(guest: &Guest, segments: u32) -> (Record, TempDir) {
     fs::create_dir(&states).unwrap();
     let input = 7u64.to_le_bytes();
     artifact::write(&folder.path().join(INPUT), &input).unwrap();
-    let order = Errand {
+    let errand = Errand {
         segments: Some(segments),
         keep: Some(states),
         ..Errand::new(Data::File(folder.path().join(INPUT)))
     };
-    let outcome = supervisor("executor").run(&guest.program, order).unwrap().wait(|_| {}).unwrap();
+    let supervisor = supervisor("executor");
+    let outcome = supervisor.run(&guest.program, errand).unwrap().wait(|_| {}).unwrap();
     artifact::write(&folder.path().join(OUTPUT), &outcome.output).unwrap();
     let input = ArtifactId::of(&input);
     Record::write(folder.path(), &guest.program, input, &outcome).unwrap();
