@@ -5,7 +5,7 @@
 //! pattern for every NaN) and vectors. What an outcome may depend on is set here and not left to a
 //! default: no threads, no relaxed vectors, no 64-bit memories.
 //!
-//! Every question to a program happens in a fresh instance ([`visit`]). The pool keeps one slot of
+//! Every question to a program happens in a fresh instance (`visit`). The pool keeps one place of
 //! memory ready, so that an instance costs microseconds.
 
 #[cfg(feature = "gpu")]
