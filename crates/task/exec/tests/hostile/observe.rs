@@ -23,6 +23,10 @@ pub(crate) fn look(weak: Needs) -> Vec<String> {
         let folder = PathBuf::from(format!("/proc/{process}"));
         let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
         let status = read("status");
+        // It has ended since the list was made.
+        if status.is_empty() {
+            continue;
+        }
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
             line.unwrap_or_default()
