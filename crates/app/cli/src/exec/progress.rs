@@ -78,8 +78,11 @@ impl Progress {
     }
 }
 
-/// A span with one decimal.
-pub(super) fn seconds(time: Duration) -> String {
+/// A span in milliseconds, or in seconds with one decimal.
+fn seconds(time: Duration) -> String {
+    if time < Duration::from_secs(1) {
+        return format!("{} ms", time.as_millis());
+    }
     format!("{}.{} s", time.as_secs(), time.subsec_millis() / 100)
 }
 
