@@ -14,6 +14,7 @@ use crate::artifact;
 use crate::fault::Refusal;
 use opengpu_crypto::hash;
 use opengpu_types::{ArtifactId, ProgramId};
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
@@ -79,6 +80,14 @@ impl Program {
             return Err(file_refusal(name, "it has changed since it was opened"));
         }
         Ok(bytes)
+    }
+
+    /// The settings of its kind.
+    pub fn settings<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        let Manifest { kind, settings, .. } = &self.manifest;
+        toml::Value::Table(settings.clone())
+            .try_into()
+            .map_err(|error| Refusal::program(format_args!("[{kind}]: {error}")))
     }
 
     /// The file that its manifest calls its code.

@@ -23,10 +23,7 @@ impl Backend for Kernels {
     fn prepare(&mut self, program: &Program) -> Result<Box<dyn Prepared>, Refusal> {
         let text = String::from_utf8(program.code(KERNEL)?)
             .map_err(|_| Refusal::program("the kernel is not UTF-8"))?;
-        let manifest: Manifest =
-            toml::Value::Table(program.manifest.settings.clone())
-                .try_into()
-                .map_err(|error| Refusal::program(format_args!("[gpu]: {error}")))?;
+        let manifest: Manifest = program.settings()?;
         let limits = &program.manifest.limits;
         let gpu = Gpu::open(&chosen()?, Limits { memory: limits.memory, ..Limits::default() })
             .map_err(machine)?;

@@ -29,10 +29,7 @@ struct Settings {
 
 impl Backend for Models {
     fn prepare(&mut self, program: &Program) -> Result<Box<dyn Prepared>, Refusal> {
-        let settings: Settings =
-            toml::Value::Table(program.manifest.settings.clone())
-                .try_into()
-                .map_err(|error| Refusal::program(format_args!("[llm]: {error}")))?;
+        let settings: Settings = program.settings()?;
         let Some(code) = &program.manifest.code else {
             return Err(Refusal::program("the manifest names no `code`: the model's file"));
         };

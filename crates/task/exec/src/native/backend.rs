@@ -42,10 +42,7 @@ struct Settings {
 
 impl Backend for Scripts {
     fn prepare(&mut self, program: &Program) -> Result<Box<dyn Prepared>, Refusal> {
-        let settings: Settings =
-            toml::Value::Table(program.manifest.settings.clone())
-                .try_into()
-                .map_err(|error| Refusal::program(format_args!("[native]: {error}")))?;
+        let settings: Settings = program.settings()?;
         let sandbox =
             Sandbox::new().map_err(|error| Refusal::Machine { reason: error.to_string() })?;
         Ok(Box::new(Script { sandbox, script: program.code(SCRIPT)?, settings }))

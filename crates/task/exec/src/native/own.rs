@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn libraries_and_their_loader_are_told_apart_from_other_files() {
         let maps = "\
-55d0 r-xp 00001000 fe:00 1 /root/target/debug/opengpu
+55d0 r-xp 00001000 fe:00 1 /srv/opengpu
 7f10 r--p 00000000 fe:00 2 /usr/lib/x86_64-linux-gnu/libc.so.6
 7f11 r-xp 00028000 fe:00 2 /usr/lib/x86_64-linux-gnu/libc.so.6
 7f20 r--p 00000000 fe:00 3 /usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2

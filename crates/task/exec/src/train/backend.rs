@@ -21,10 +21,7 @@ struct Settings {
 
 impl Backend for Training {
     fn prepare(&mut self, program: &Program) -> Result<Box<dyn Prepared>, Refusal> {
-        let settings: Settings =
-            toml::Value::Table(program.manifest.settings.clone())
-                .try_into()
-                .map_err(|error| Refusal::program(format_args!("[train]: {error}")))?;
+        let settings: Settings = program.settings()?;
         if settings.steps == 0 || settings.steps > super::STEPS {
             return Err(Refusal::program(format_args!("`steps` is 1 to {}", super::STEPS)));
         }
