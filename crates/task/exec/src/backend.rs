@@ -38,8 +38,10 @@ pub trait Prepared: Send {
         work: &mut Work<'_>,
     ) -> Result<Vec<u8>, Fault>;
 
-    /// Emits the end of the output.
-    fn finish(&mut self, input: &[u8], state: &[u8], work: &mut Work<'_>) -> Result<(), Fault>;
+    /// Emits the end of the output; nothing where the steps have emitted all of it.
+    fn finish(&mut self, _input: &[u8], _state: &[u8], _work: &mut Work<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
 
     /// What must be done every few milliseconds so that a wish to stop is seen; usually nothing.
     fn pulse(&self) -> Option<Pulse> {

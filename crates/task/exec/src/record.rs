@@ -27,6 +27,8 @@ use std::path::{Path, PathBuf};
 const FACTS: &str = "run.json";
 /// Bytes of the largest facts: as many segments as there may be.
 const FACTS_LIMIT: u64 = 64 << 20;
+/// Bytes of the largest state or output that is compared.
+const LARGEST: u64 = 4 << 30;
 /// Name of the input.
 pub const INPUT: &str = "input";
 /// Name of the output.
@@ -219,7 +221,7 @@ impl Record {
         let segment = self.segment(index)?;
         let path = self.state(index)?;
         let state =
-            artifact::read(&path, u64::MAX).map_err(|source| RecordError::Io { path, source })?;
+            artifact::read(&path, LARGEST).map_err(|source| RecordError::Io { path, source })?;
         let emitted = self.emitted(index)?;
         Ok(Repeated { segment, state, emitted })
     }
@@ -228,7 +230,7 @@ impl Record {
     fn emitted(&self, index: u32) -> Result<Vec<u8>, RecordError> {
         let path = self.folder.join(OUTPUT);
         let output =
-            artifact::read(&path, u64::MAX).map_err(|source| RecordError::Io { path, source })?;
+            artifact::read(&path, LARGEST).map_err(|source| RecordError::Io { path, source })?;
         let before = match index.checked_sub(1) {
             Some(before) => self.segment(before)?.emitted,
             None => Emitted::NOTHING.0,

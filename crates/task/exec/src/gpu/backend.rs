@@ -96,10 +96,6 @@ impl Prepared for Ready {
             other => fault(other),
         })
     }
-
-    fn finish(&mut self, _: &[u8], _: &[u8], _: &mut Work<'_>) -> Result<(), Fault> {
-        Ok(())
-    }
 }
 
 /// Whose fault it was.

@@ -107,10 +107,6 @@ impl Prepared for Speaks {
         }
         Ok(state)
     }
-
-    fn finish(&mut self, _: &[u8], _: &[u8], _: &mut Work<'_>) -> Result<(), Fault> {
-        Ok(())
-    }
 }
 
 impl Speaks {
@@ -253,9 +249,5 @@ impl Prepared for Embeds {
             }
         }
         Ok(state)
-    }
-
-    fn finish(&mut self, _: &[u8], _: &[u8], _: &mut Work<'_>) -> Result<(), Fault> {
-        Ok(())
     }
 }

@@ -99,10 +99,6 @@ impl Prepared for Script {
             .map_err(|error| Fault::program(format_args!("checkpoint {until}: {error}")))?;
         pack(files, until)
     }
-
-    fn finish(&mut self, _: &[u8], _: &[u8], _: &mut Work<'_>) -> Result<(), Fault> {
-        Ok(())
-    }
 }
 
 /// What a program may use, in the words of the sandbox.
