@@ -8,7 +8,7 @@
 
 use crate::cargo::{self, Profile};
 use crate::packages::{self, Requirement};
-use crate::process;
+use crate::{process, test};
 use anyhow::{Context as _, Result};
 use std::path::PathBuf;
 use std::process::Command;
@@ -27,6 +27,8 @@ pub(crate) struct Arguments {
 struct Bench {
     name: &'static str,
     binary: &'static str,
+    /// What the machine must have before.
+    tools: fn() -> Result<()>,
     peers: &'static [Peer],
 }
 
@@ -36,11 +38,20 @@ struct Peer {
     package: &'static str,
 }
 
-const BENCHES: [Bench; 1] = [Bench {
-    name: "chain",
-    binary: "bench-chain",
-    peers: &[Peer { program: "anvil", package: "npm:@foundry-rs/anvil@1.7.1" }],
-}];
+const BENCHES: [Bench; 2] = [
+    Bench {
+        name: "chain",
+        binary: "bench-chain",
+        tools: || Ok(()),
+        peers: &[Peer { program: "anvil", package: "npm:@foundry-rs/anvil@1.7.1" }],
+    },
+    Bench {
+        name: "exec",
+        binary: "bench-exec",
+        tools: test::tools,
+        peers: &[Peer { program: "python", package: "pip:xllamacpp==2026.10.11549" }],
+    },
+];
 
 fn names() -> Vec<&'static str> {
     BENCHES.iter().map(|bench| bench.name).chain(["all"]).collect()
@@ -67,6 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// Runs one bench and returns its `want` lines.
 fn measure(bench: &Bench, commit: &str, more: &[String]) -> Result<Vec<String>> {
+    (bench.tools)()?;
     let [opengpu, binary] = cargo::build(["opengpu", bench.binary], Profile::Release)?;
     let results = process::root().join("bench/results");
     std::fs::create_dir_all(&results).with_context(|| format!("creating {}", results.display()))?;

@@ -26,7 +26,7 @@ struct Step {
 }
 
 const STEPS: [Step; 12] = [
-    Step { name: "tools", run: tools },
+    Step { name: "tools", run: |_| tools() },
     Step { name: "fmt", run: fmt },
     Step { name: "clippy", run: clippy },
     Step { name: "tidy", run: |_| tidy::run() },
@@ -120,8 +120,8 @@ fn describe(report: &Report) -> String {
     }
 }
 
-/// What the tests touch beside Rust: a sandbox, a GPU in software, a Python with numpy, models.
-fn tools(_: &mut Tally) -> Result<()> {
+/// What executors touch beside Rust: a sandbox, a GPU in software, a Python with numpy, models.
+pub(crate) fn tools() -> Result<()> {
     cargo::prepare()?;
     let others = ["bubblewrap", "python3", "python3-numpy"];
     for name in kernels::DRIVERS.into_iter().chain(others) {

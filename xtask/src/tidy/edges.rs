@@ -20,9 +20,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const RULE: &str = "edges";
 const PREFIX: &str = "opengpu-";
 
-const RANKS: [(&str, u8); 16] = [
+const RANKS: [(&str, u8); 17] = [
     ("crypto", 0),
     ("types", 1),
+    ("http", 1),
     ("market", 2),
     ("verify", 2),
     ("referee", 2),

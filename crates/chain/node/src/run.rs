@@ -322,7 +322,7 @@ async fn serve(
         },
         _ = links => Err(NodeError::Stopped("the network ended".to_owned())),
         _ = following => Err(NodeError::Stopped("the feed of final blocks ended".to_owned())),
-        ended = &mut server => Err(NodeError::Stopped(format!("the RPC ended: {ended:?}"))),
+        () = &mut server => Err(NodeError::Stopped("the RPC ended".to_owned())),
     };
     tracing::info!("node stops");
     drop(end_rpc);

@@ -40,6 +40,9 @@ pub enum BenchError {
     /// The peer does not do what was asked.
     #[error("the peer failed: {0}")]
     Peer(String),
+    /// An executor does not do what it should.
+    #[error("the executor failed: {0}")]
+    Executor(String),
     /// The device cannot be used.
     #[error("the device failed: {0}")]
     Device(String),

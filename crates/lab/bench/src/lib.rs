@@ -9,16 +9,20 @@
 //! anything that a user would not get.
 //!
 //! - [`kernels`]: no speed, but whether the interpreter and a device agree on random kernels.
+//! - [`exec`]: what is left of an engine's speed behind executors, beside the engines alone.
 //! - [`chain`]: transfers, finality, memory and processor time of four validators, beside anvil.
 
 #![expect(clippy::float_arithmetic, reason = "figures are rates and ratios, never money")]
 
 pub mod chain;
 mod error;
+pub mod exec;
 mod figures;
 pub mod kernels;
 mod machine;
 mod process;
+mod report;
+mod told;
 mod want;
 
 pub use error::BenchError;

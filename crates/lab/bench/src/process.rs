@@ -118,10 +118,15 @@ impl Process {
 
     /// What it used so far, with everything below it.
     pub(crate) fn usage(&self) -> Usage {
-        let all = all_processes();
-        let tree = tree(self.child.id(), &all);
-        all.iter().filter(|one| tree.contains(&one.id)).map(|one| one.usage).sum()
+        usage_of(self.child.id())
     }
+}
+
+/// What a process used so far, with everything below it.
+pub(crate) fn usage_of(id: u32) -> Usage {
+    let all = all_processes();
+    let tree = tree(id, &all);
+    all.iter().filter(|one| tree.contains(&one.id)).map(|one| one.usage).sum()
 }
 
 impl Drop for Process {

@@ -26,7 +26,6 @@
 
 mod accounts;
 mod chain;
-mod connections;
 mod entries;
 mod health;
 mod problem;
@@ -48,19 +47,17 @@ use axum::{
 };
 use commonware_parallel::Rayon;
 use commonware_runtime::tokio::Context;
-use connections::Limits;
 use opengpu_client::api::{MAX_BODY, paths};
+use opengpu_http::Limits;
 use opengpu_types::{ConsensusKey, Digest, Genesis};
 use problem::{Answer, Refused};
-use std::{io, sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc, time::Duration};
 use tokio::{
     net::TcpListener,
     sync::{Semaphore, SemaphorePermit, watch},
 };
 
 /// What a connection may do.
-const CONNECTIONS: Limits =
-    Limits { connections: 512, head: Duration::from_secs(20), stall: Duration::from_secs(20) };
 /// Requests with a body at once, from its first byte to the answer: they bound the memory for
 /// bodies.
 const MAX_BODIES: usize = 64;
@@ -129,18 +126,18 @@ pub(crate) async fn joining<T>(listener: &TcpListener, node: impl Future<Output 
     let router = Router::new()
         .route(paths::HEALTH, get(health::alive))
         .fallback(|| async { Refused::syncing() });
-    let (_end, ending) = watch::channel(());
     tokio::pin!(node);
     tokio::select! {
         there = &mut node => there,
-        _ = connections::serve(listener, router, CONNECTIONS, ending) => node.await,
+        _ = opengpu_http::serve(listener, router, Limits::default(), pending(), || ()) => node.await,
     }
 }
 
 /// Serves until the API's end.
-pub(crate) async fn serve(listener: &TcpListener, api: Api) -> io::Result<()> {
-    let ending = api.0.ending.clone();
-    connections::serve(listener, router(api), CONNECTIONS, ending).await
+pub(crate) async fn serve(listener: &TcpListener, api: Api) {
+    let mut ending = api.0.ending.clone();
+    let end = async move { drop(ending.changed().await) };
+    opengpu_http::serve(listener, router(api), Limits::default(), end, || ()).await.finish().await;
 }
 
 fn router(api: Api) -> Router {

@@ -25,12 +25,12 @@ mod send_ours;
 mod sender;
 mod watch;
 
-use crate::{error::BenchError, machine, process, tell};
+use crate::{error::BenchError, machine, process, tell, told::Told};
 use anvil::Anvil;
 use clap::{Args, Parser, Subcommand};
 use cluster::Cluster;
 use limit::Limit;
-use report::{Peer, Report, Round};
+use report::{Report, Round};
 use round::Idle;
 use std::{path::PathBuf, thread, time::Duration};
 use watch::Watcher;
@@ -59,21 +59,8 @@ enum Sender {
 /// What a measurement takes.
 #[derive(Clone, Debug, Args)]
 struct Arguments {
-    /// The product's binary.
-    #[arg(long, value_name = "PATH")]
-    opengpu: PathBuf,
-    /// Folder for results.
-    #[arg(long, value_name = "FOLDER")]
-    results: PathBuf,
-    /// Commit that is measured.
-    #[arg(long, value_name = "ID")]
-    commit: String,
-    /// A peer and its program, as NAME=PATH.
-    #[arg(long, value_name = "NAME=PATH", conflicts_with = "no_peer")]
-    peer: Option<String>,
-    /// A peer that is missing, as NAME=WHY.
-    #[arg(long, value_name = "NAME=WHY")]
-    no_peer: Option<String>,
+    #[command(flatten)]
+    told: Told,
     /// Turns of ours and the peer.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
@@ -92,9 +79,6 @@ struct Arguments {
     /// Transfers in one request.
     #[arg(long, default_value_t = 500)]
     batch: usize,
-    /// A short run to see that it works; its figures are never written as a result.
-    #[arg(long)]
-    quick: bool,
     /// Keeps the nodes' folders here instead of throwing them away.
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
@@ -103,22 +87,13 @@ struct Arguments {
 impl Arguments {
     /// A quick run measures less of everything.
     fn settled(mut self) -> Self {
-        if self.quick {
+        if self.told.quick {
             self.rounds = self.rounds.min(2);
             self.seconds = self.seconds.min(5);
             self.idle_seconds = self.idle_seconds.min(15);
             self.accounts = self.accounts.min(10_000);
         }
         self
-    }
-
-    fn peer(&self) -> Peer {
-        let value = |text: &str| text.split_once('=').map(|(_, value)| value.to_owned());
-        match (self.peer.as_deref().and_then(value), self.no_peer.as_deref().and_then(value)) {
-            (Some(path), _) => Peer::At(PathBuf::from(path)),
-            (None, Some(why)) => Peer::Missing(why),
-            (None, None) => Peer::Missing("not asked for".to_owned()),
-        }
     }
 }
 
@@ -140,18 +115,18 @@ fn measure(arguments: Arguments) -> Result<(), BenchError> {
     };
     let scratch = scratch.as_ref().map(|folder| folder.path().to_owned());
     let folder = arguments.keep.clone().or(scratch).ok_or(BenchError::Nothing("no folder"))?;
-    let mut report = Report::new(arguments.commit.clone(), arguments.quick);
+    let mut report = Report::new();
     tell(format!("load average {:.2}", machine::load_average()));
 
     tell(format!("four validators with {} accounts", arguments.accounts));
-    let mut cluster = Cluster::start(&arguments.opengpu, &folder, arguments.accounts)?;
+    let mut cluster = Cluster::start(&arguments.told.opengpu, &folder, arguments.accounts)?;
     let watcher = Watcher::start(&cluster.urls());
-    let settle = if arguments.quick { 5 } else { 30 };
+    let settle = if arguments.told.quick { 5 } else { 30 };
     report.fresh = Some(round::idle(&mut cluster, &watcher, settle, settle)?);
 
-    let mut anvil = match arguments.peer() {
-        Peer::At(path) => Some(Anvil::start(&path, &folder)?),
-        Peer::Missing(why) => {
+    let mut anvil = match arguments.told.peer() {
+        Ok(path) => Some(Anvil::start(&path, &folder)?),
+        Err(why) => {
             tell(format!("no anvil: {why}"));
             report.no_peer = Some(why);
             None
@@ -175,8 +150,7 @@ fn measure(arguments: Arguments) -> Result<(), BenchError> {
 
     report.idle = Some(idle_minutes(&mut cluster, &watcher, arguments.idle_seconds)?);
     cluster.stop();
-    report.print();
-    report.write(&arguments.results)
+    report.finish().publish(&arguments.told)
 }
 
 /// The last minute is measured; what comes before is silence.

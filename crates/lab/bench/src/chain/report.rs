@@ -1,20 +1,15 @@
-//! What a run says: a table, a file, and last the wanted figures.
+//! What a run of the chain says.
 
 use super::{
     anvil::Mined,
     round::{Idle, Loaded},
 };
 use crate::{
-    error::BenchError,
     figures::{median, percentile},
-    machine, tell,
+    machine, report,
     want::{Sense, Want},
 };
-use serde_json::{Value, json};
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use serde_json::{Map, Value, json};
 
 const ID: &str = "B11";
 
@@ -42,13 +37,6 @@ fn figures(idle: &Idle) -> [f64; 6] {
     [part(0.5), part(0.99), block, idle.resident, idle.processor, idle.disk]
 }
 
-/// Where the peer is.
-#[derive(Clone, Debug)]
-pub(super) enum Peer {
-    At(PathBuf),
-    Missing(String),
-}
-
 /// One turn of everything.
 #[derive(Debug)]
 pub(super) struct Round {
@@ -61,8 +49,6 @@ pub(super) struct Round {
 /// Everything that was measured.
 #[derive(Debug)]
 pub(super) struct Report {
-    commit: String,
-    quick: bool,
     begun: u64,
     pub(super) fresh: Option<Idle>,
     pub(super) rounds: Vec<Round>,
@@ -71,9 +57,9 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(commit: String, quick: bool) -> Self {
+    pub(super) fn new() -> Self {
         let (rounds, begun) = (Vec::new(), machine::now());
-        Self { commit, quick, begun, fresh: None, rounds, idle: None, no_peer: None }
+        Self { begun, fresh: None, rounds, idle: None, no_peer: None }
     }
 
     /// The middle of a figure over the rounds that have it.
@@ -155,36 +141,13 @@ impl Report {
         rows
     }
 
-    /// The table, then the wanted figures.
-    #[expect(clippy::print_stdout, reason = "the output of the program")]
-    pub(super) fn print(&self) {
-        if self.quick {
-            println!("a quick run: it shows that the bench works, its figures are no results");
-        }
-        for (name, value) in self.rows() {
-            println!("{name:<52}{value:>12.1}");
-        }
-        for want in self.wants() {
-            println!("{want}");
-        }
+    /// What is told of it.
+    pub(super) fn finish(&self) -> report::Report {
+        let (rows, wants, more) = (self.rows(), self.wants(), self.more());
+        report::Report { bench: "chain", begun: self.begun, rows, wants, more }
     }
 
-    /// Writes the result, unless the run was quick.
-    pub(super) fn write(&self, folder: &Path) -> Result<(), BenchError> {
-        if self.quick {
-            return Ok(());
-        }
-        let path = folder.join(format!("chain-{}.json", machine::date(self.begun)));
-        let mut text = format!("{:#}", self.json());
-        text.push('\n');
-        fs::write(&path, text)
-            .map_err(BenchError::system(format!("writing {}", path.display())))?;
-        tell(format!("written to {}", path.display()));
-        Ok(())
-    }
-
-    fn json(&self) -> Value {
-        let figures = self.rows().into_iter().map(|(name, value)| (name.to_owned(), json!(value)));
+    fn more(&self) -> Map<String, Value> {
         let mined = |it: &Mined| {
             json!({
                 "transfers_per_second": it.per_second,
@@ -207,36 +170,14 @@ impl Report {
                 "anvil": theirs.as_ref().map(mined),
             })
         });
-        json!({
-            "bench": "chain",
-            "commit": self.commit,
-            "date": machine::date(self.begun),
-            "machine": machine::describe(),
-            "command": repeatable(std::env::args().skip(1)),
-            "load": {
-                "fresh": self.fresh.as_ref().map(|idle| idle.load),
-                "idle": self.idle.as_ref().map(|idle| idle.load),
-            },
-            "no_peer": self.no_peer,
-            "figures": figures.collect::<serde_json::Map<_, _>>(),
-            "rounds": rounds.collect::<Vec<_>>(),
-            "wants": self.wants().iter().map(ToString::to_string).collect::<Vec<_>>(),
-        })
+        let load = json!({
+            "fresh": self.fresh.as_ref().map(|idle| idle.load),
+            "idle": self.idle.as_ref().map(|idle| idle.load),
+        });
+        let rounds = json!(rounds.collect::<Vec<_>>());
+        let parts = [("load", load), ("no_peer", json!(self.no_peer)), ("rounds", rounds)];
+        parts.into_iter().map(|(name, part)| (name.to_owned(), part)).collect()
     }
-}
-
-/// What anybody types to measure the same: without what xtask adds, which is about this machine.
-fn repeatable(mut arguments: impl Iterator<Item = String>) -> String {
-    let mut words = vec!["cargo xtask bench chain".to_owned()];
-    while let Some(word) = arguments.next() {
-        match word.as_str() {
-            "--opengpu" | "--results" | "--commit" | "--peer" | "--no-peer" | "--keep" => {
-                arguments.next();
-            }
-            _ => words.push(word),
-        }
-    }
-    words.join(" ")
 }
 
 #[cfg(test)]
@@ -257,7 +198,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_round_by_round_before_the_middle() {
-        let mut report = Report::new("c".into(), false);
+        let mut report = Report::new();
         // A busy machine halves everything in the second round; the ratios stay.
         report.rounds = vec![
             round(20_000.0, 30.0, 25_000.0, 360.0),
@@ -271,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_missing_peer_is_short_and_says_why() {
-        let mut report = Report::new("c".into(), false);
+        let mut report = Report::new();
         report.rounds = vec![Round { theirs: None, ..round(20_000.0, 30.0, 25_000.0, 1.0) }];
         report.no_peer = Some("no npm".into());
         let lines: Vec<_> = report.wants().iter().map(ToString::to_string).collect();
@@ -280,13 +221,5 @@ mod tests {
         assert!(lines[0].ends_with("80.0 (wanted >= 60) ok"), "{}", lines[0]);
         // What was not measured is never good.
         assert!(lines[4].ends_with("short"), "{}", lines[4]);
-    }
-
-    #[test]
-    fn a_command_can_be_repeated_elsewhere() {
-        let words =
-            ["--opengpu", "/here/opengpu", "--rounds", "3", "--peer", "anvil=/x", "--quick"];
-        let command = repeatable(words.into_iter().map(str::to_owned));
-        assert_eq!(command, "cargo xtask bench chain --rounds 3 --quick");
     }
 }

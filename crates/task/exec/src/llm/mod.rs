@@ -199,10 +199,16 @@ impl Model {
         self.vocabulary.bytes(token)
     }
 
-    /// A conversation as one text, up to where the model is to speak.
+    /// A conversation as one text, up to where the model is to speak. Control tokens in it are the
+    /// template's: those that somebody said are letters.
     pub fn render(&self, messages: &[Message]) -> Result<String, ChatError> {
         let chat = self.chat.as_ref().map_err(Clone::clone)?;
-        chat.render(messages, self.vocabulary.names())
+        let shield = |message: &Message| Message {
+            role: message.role,
+            content: self.vocabulary.shield(&message.content),
+        };
+        let messages: Vec<Message> = messages.iter().map(shield).collect();
+        chat.render(&messages, self.vocabulary.names())
     }
 
     /// The tokens of a prompt, with the one that the model wants at the start.

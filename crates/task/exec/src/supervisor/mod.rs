@@ -12,6 +12,7 @@
 //! - A wish to stop is first told to the executor; one that does not follow within [`GRACE`] is killed.
 //! - Nothing stays behind: the process is killed and waited for when its supervisor is dropped.
 
+mod mailbox;
 mod process;
 mod ticket;
 mod watch;

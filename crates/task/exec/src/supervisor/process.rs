@@ -1,5 +1,6 @@
 //! One executor process: its streams, its open tickets, its end.
 
+use super::mailbox::{self, mailbox};
 use super::ticket::Ticket;
 use super::{GRACE, StartError, watch};
 use crate::fault::Fault;
@@ -17,8 +18,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// News of a ticket that may wait for its owner; then the executor waits, too.
-const NEWS: usize = 1024;
 /// Bytes that are read or written at once.
 const BUFFER: usize = 64 << 10;
 /// Bytes of last words that are kept.
@@ -96,7 +95,7 @@ pub(super) struct Open {
 
 #[derive(Debug)]
 struct OpenTicket {
-    news: SyncSender<News>,
+    news: Arc<mailbox::Sender>,
     time: Duration,
     cancelled: Option<Instant>,
 }
@@ -161,7 +160,7 @@ impl Shared {
                 Some(_) => Fault::Crashed { how: "it was stopped for the run before".to_owned() },
                 None => Fault::Crashed { how: how(status, words) },
             };
-            let _ = ticket.news.try_send(News::Failed { fault, usage: Usage::default() });
+            ticket.news.end(News::Failed { fault, usage: Usage::default() });
         }
         drop(open);
         self.changed.notify_all();
@@ -180,12 +179,11 @@ impl Shared {
             open.since = (!open.tickets.is_empty()).then(Instant::now);
             entry.map(|entry| entry.news)
         } else {
-            open.tickets.get(&ticket).map(|entry| entry.news.clone())
+            open.tickets.get(&ticket).map(|entry| Arc::clone(&entry.news))
         };
         drop(open);
-        // An owner that has gone does not care.
         if let Some(sender) = sender {
-            let _ = sender.send(news);
+            sender.send(news);
         }
         Ok(())
     }
@@ -277,7 +275,7 @@ impl Process {
     /// Makes a program ready, and waits for it. Preparing counts as a run that has the same time.
     pub(super) fn prepare(&self, bay: u32, program: &Program) -> Result<(), StartError> {
         let limits = &program.manifest.limits;
-        let (news, died) = sync_channel(1);
+        let (news, died) = mailbox();
         let number = {
             let mut open = self.shared.lock();
             open.memory = open.memory.max(limits.memory.saturating_add(OVERHEAD));
@@ -295,8 +293,8 @@ impl Process {
             Ok(Event::Prepared { .. }) => Ok(()),
             Ok(Event::Refused { refusal, .. }) => Err(refusal.into()),
             Ok(Event::Run { .. }) => Err(io::Error::other("it answered something else").into()),
-            Err(_) => match died.recv() {
-                Ok(News::Failed { fault, .. }) => Err(fault.into()),
+            Err(_) => match died.receive() {
+                Some(News::Failed { fault, .. }) => Err(fault.into()),
                 _ => Err(Fault::Crashed { how: "it is gone".to_owned() }.into()),
             },
         }
@@ -312,7 +310,7 @@ impl Process {
         {
             let mut open = self.shared.lock();
             for (time, request) in errands {
-                let (news, receiver) = sync_channel(NEWS);
+                let (news, receiver) = mailbox();
                 let number = open.add(news, time);
                 requests.push(request(number, milliseconds(time)));
                 tickets.push(Ticket::new(number, receiver, Arc::clone(&self.shared)));
@@ -329,13 +327,13 @@ impl Process {
 }
 
 impl Open {
-    fn add(&mut self, news: SyncSender<News>, time: Duration) -> u64 {
+    fn add(&mut self, news: mailbox::Sender, time: Duration) -> u64 {
         let number = self.next;
         self.next = self.next.saturating_add(1);
         if self.tickets.is_empty() {
             self.since = Some(Instant::now());
         }
-        self.tickets.insert(number, OpenTicket { news, time, cancelled: None });
+        self.tickets.insert(number, OpenTicket { news: Arc::new(news), time, cancelled: None });
         number
     }
 

@@ -1,5 +1,6 @@
 //! One run as its owner sees it: news until the last one.
 
+use super::mailbox::Receiver;
 use super::process::Shared;
 use crate::fault::{Fault, Part};
 use crate::protocol::News;
@@ -9,13 +10,12 @@ use opengpu_crypto::Digest;
 use opengpu_types::Segment;
 use opengpu_verify::trace::Emitted;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 
 /// A run that was begun. Dropping it cancels the run.
 #[derive(Debug)]
 pub struct Ticket {
     number: u64,
-    news: Receiver<News>,
+    news: Receiver,
     shared: Arc<Shared>,
     over: bool,
 }
@@ -38,7 +38,7 @@ pub struct Outcome {
 }
 
 impl Ticket {
-    pub(super) const fn new(number: u64, news: Receiver<News>, shared: Arc<Shared>) -> Self {
+    pub(super) const fn new(number: u64, news: Receiver, shared: Arc<Shared>) -> Self {
         Self { number, news, shared, over: false }
     }
 
@@ -111,7 +111,7 @@ impl Iterator for Ticket {
         if self.over {
             return None;
         }
-        let news = self.news.recv().unwrap_or_else(|_| News::Failed {
+        let news = self.news.receive().unwrap_or_else(|| News::Failed {
             fault: Fault::Crashed { how: "it is gone".to_owned() },
             usage: Usage::default(),
         });

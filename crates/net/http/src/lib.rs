@@ -1,9 +1,15 @@
-//! Connections: a bounded number of them, none of which may hold its place by doing nothing.
+//! Connections of HTTP servers: a bounded number of them, none of which may hold its place by doing
+//! nothing.
 //!
 //! - One over the limit waits in the system's queue until another has ended.
 //! - A head that does not arrive in time, and a connection on which no request follows, are closed.
 //! - So is one whose reader does not take what is sent to it.
+//! - When a client closes its connection, what was being done for it is dropped with it.
 //! - At the end, running requests are answered and everything else is closed.
+//!
+//! What it is not: it knows no routes, no keys and no bodies; those are the router's.
+
+mod patient;
 
 use axum::{Router, extract::ConnectInfo};
 use hyper::{
@@ -16,56 +22,82 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
-use std::{
-    future::Future as _,
-    io,
-    net::SocketAddr,
-    pin::{Pin, pin},
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use patient::Patient;
+use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
-    time::Sleep,
 };
 
 /// Pause after the system has refused a connection, for example for want of file handles.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// What connections may do.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
     /// Connections at once.
-    pub(super) connections: usize,
+    pub connections: usize,
     /// How long the head of a request may take, counted from when the last one was answered.
-    pub(super) head: Duration,
+    pub head: Duration,
     /// How long a reader may take nothing while there is something to send.
-    pub(super) stall: Duration,
+    pub stall: Duration,
+    /// Bytes of a head.
+    pub head_bytes: usize,
+    /// Headers of a request.
+    pub headers: usize,
 }
 
-/// Serves until the sender of `ending` is dropped, and what is being answered then.
-pub(super) async fn serve(
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 512,
+            head: Duration::from_secs(20),
+            stall: Duration::from_secs(20),
+            head_bytes: 64 << 10,
+            headers: 64,
+        }
+    }
+}
+
+/// Connections on which something is still being answered; dropping it cuts them off.
+#[derive(Debug)]
+pub struct Unfinished(JoinSet<()>);
+
+impl Unfinished {
+    /// Waits until everything is answered.
+    pub async fn finish(&mut self) {
+        while self.0.join_next().await.is_some() {}
+    }
+}
+
+/// Serves until `end` resolves. For as long as a connection is open, it holds what `opened` gave.
+pub async fn serve<H: Send + 'static>(
     listener: &TcpListener,
     router: Router,
     limits: Limits,
-    mut ending: watch::Receiver<()>,
-) -> io::Result<()> {
+    end: impl Future<Output = ()>,
+    opened: impl Fn() -> H,
+) -> Unfinished {
     let room = Arc::new(Semaphore::new(limits.connections));
+    let (over, ending) = watch::channel(());
     let mut open = JoinSet::new();
+    let mut end = pin!(end);
     loop {
         let (stream, peer, room) = tokio::select! {
-            _ = ending.changed() => break,
+            () = &mut end => break,
             Some(_) = open.join_next() => continue,
             accepted = accept(listener, &room) => accepted,
         };
-        open.spawn(answer(stream, peer, router.clone(), limits, ending.clone(), room));
+        let held = (room, opened());
+        let (router, ending) = (router.clone(), ending.clone());
+        open.spawn(async move {
+            answer(stream, peer, router, limits, ending).await;
+            drop(held);
+        });
     }
-    while open.join_next().await.is_some() {}
-    Ok(())
+    drop(over);
+    Unfinished(open)
 }
 
 async fn accept(
@@ -84,14 +116,13 @@ async fn accept(
     }
 }
 
-/// Answers one connection's requests; its room is free when it ends.
+/// Answers one connection's requests.
 async fn answer(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
     limits: Limits,
     mut ending: watch::Receiver<()>,
-    _room: OwnedSemaphorePermit,
 ) {
     // Answers are small and waited for.
     let _ = stream.set_nodelay(true);
@@ -105,6 +136,8 @@ async fn answer(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.head)
+            .max_buf_size(limits.head_bytes)
+            .max_headers(limits.headers)
             .serve_connection(io, service)
     );
     tokio::select! {
@@ -115,71 +148,14 @@ async fn answer(
     let _ = connection.await;
 }
 
-/// A stream that fails when its reader takes nothing for too long.
-struct Patient<S> {
-    stream: S,
-    stall: Duration,
-    /// Runs while there is something to send and no room for it.
-    stalled: Option<Pin<Box<Sleep>>>,
-}
-
-impl<S> Patient<S> {
-    const fn new(stream: S, stall: Duration) -> Self {
-        Self { stream, stall, stalled: None }
-    }
-
-    /// Lets a result through; one that is not there yet is waited for only so long.
-    fn judge<T>(
-        &mut self,
-        sent: Poll<io::Result<T>>,
-        context: &mut Context<'_>,
-    ) -> Poll<io::Result<T>> {
-        if sent.is_ready() {
-            self.stalled = None;
-            return sent;
-        }
-        let stall = self.stall;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(stall)));
-        ready!(stalled.as_mut().poll(context));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let sent = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.judge(sent, context)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let sent = Pin::new(&mut self.stream).poll_flush(context);
-        self.judge(sent, context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use axum::routing::get;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        sync::oneshot,
+    };
 
     const FOREVER: Duration = Duration::from_secs(3_600);
     const MOMENT: Duration = Duration::from_millis(50);
@@ -188,8 +164,8 @@ mod tests {
 
     struct Server {
         address: SocketAddr,
-        end: watch::Sender<()>,
-        task: tokio::task::JoinHandle<io::Result<()>>,
+        end: oneshot::Sender<()>,
+        task: tokio::task::JoinHandle<()>,
     }
 
     /// A server with room for one connection.
@@ -197,9 +173,12 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = Router::new().route("/large", get(|| async { vec![0_u8; LARGE] }));
-        let (end, ending) = watch::channel(());
-        let limits = Limits { connections: 1, head, stall };
-        let task = tokio::spawn(async move { serve(&listener, router, limits, ending).await });
+        let (end, ending) = oneshot::channel();
+        let limits = Limits { connections: 1, head, stall, ..Limits::default() };
+        let end_called = async move { drop(ending.await) };
+        let task = tokio::spawn(async move {
+            serve(&listener, router, limits, end_called, || ()).await.finish().await;
+        });
         Server { address, end, task }
     }
 
@@ -253,6 +232,6 @@ mod tests {
         let mut rest = Vec::new();
         reader.read_to_end(&mut rest).await.unwrap();
         assert!(rest.len() > LARGE, "the answer was cut off");
-        server.task.await.unwrap().unwrap();
+        server.task.await.unwrap();
     }
 }

@@ -1,0 +1,23 @@
+//! `bench-exec`: measures executors; see [`opengpu_bench::exec`].
+//!
+//! Exits with 0 when it could measure, whether or not the figures are what they should be. Inside of
+//! a sandbox it is the first process of a guest.
+
+use clap::Parser as _;
+use opengpu_bench::exec::{Program, run};
+use std::process::ExitCode;
+
+#[expect(clippy::print_stderr, reason = "a program that reports")]
+fn main() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    if let Some(code) = opengpu_exec::native::inner_main(std::env::args_os().skip(1)) {
+        return code;
+    }
+    match run(Program::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
