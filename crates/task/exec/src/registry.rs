@@ -26,6 +26,8 @@ impl Default for Registry {
             backends.insert(Kind::Llm, Box::new(crate::llm::Models));
             backends.insert(Kind::Train, Box::new(crate::train::Training));
         }
+        #[cfg(all(feature = "onnx", target_os = "linux"))]
+        backends.insert(Kind::Onnx, Box::new(crate::onnx::Networks));
         #[cfg(target_os = "linux")]
         backends.insert(Kind::Native, Box::new(crate::native::Scripts));
         Self(backends)

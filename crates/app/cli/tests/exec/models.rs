@@ -1,7 +1,8 @@
 //! Models with the real binary: chat, serving with OpenAI's own client, training. They need what
 //! `cargo xtask models` fetches.
 
-use crate::{Machine, repeats};
+use crate::{Machine, example, repeats};
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -20,8 +21,47 @@ fn embeddings_repeat() {
 }
 
 #[test]
+fn detection_in_pictures_repeats() {
+    repeats("text-detection");
+}
+
+#[test]
 fn training_repeats() {
     repeats("train-digits");
+}
+
+#[test]
+fn the_library_for_networks_is_the_pinned_one_or_none() {
+    let models = |name: &str| opengpu_exec::program::models().unwrap().join(name);
+    let library = "onnxruntime/libonnxruntime.so.1.31.1";
+    let machine = Machine::new();
+    let (program, folder) = (machine.0.path().join("program"), machine.0.path().join("models"));
+    for place in [&program, &folder] {
+        fs::create_dir_all(place.join("ppocr")).unwrap();
+        fs::create_dir_all(place.join("onnxruntime")).unwrap();
+    }
+    for name in ["program.toml", "pictures.tar"] {
+        fs::copy(example("text-detection").join(name), program.join(name)).unwrap();
+    }
+    fs::copy(models("ppocr/detect.onnx"), folder.join("ppocr/detect.onnx")).unwrap();
+    // A program cannot bring it along.
+    fs::copy(models(library), program.join(library)).unwrap();
+    let run = || {
+        let mut command = machine.command(&["exec", "run", program.to_str().unwrap()]);
+        let output = command.env("OPENGPU_MODELS", &folder).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, error) = run();
+    assert!(code == 2 && error.contains("cargo xtask models"), "{code} {error}");
+    let mut bytes = fs::read(models(library)).unwrap();
+    fs::write(folder.join(library), &bytes).unwrap();
+    assert_eq!(run().0, 0, "all that was missing was the library");
+    // One bit in the middle.
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(folder.join(library), &bytes).unwrap();
+    let (code, error) = run();
+    assert!(code == 2 && error.contains("SHA-256"), "{code} {error}");
 }
 
 #[test]

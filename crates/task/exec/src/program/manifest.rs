@@ -47,6 +47,8 @@ pub enum Kind {
     Llm,
     /// A script or an image in a sandbox.
     Native,
+    /// A network that looks at pictures.
+    Onnx,
     /// The built-in trainer.
     Train,
 }
@@ -104,6 +106,7 @@ struct Form {
     gpu: Option<toml::Table>,
     llm: Option<toml::Table>,
     native: Option<toml::Table>,
+    onnx: Option<toml::Table>,
     train: Option<toml::Table>,
 }
 
@@ -166,6 +169,7 @@ impl Form {
             (Kind::Gpu, self.gpu),
             (Kind::Llm, self.llm),
             (Kind::Native, self.native),
+            (Kind::Onnx, self.onnx),
             (Kind::Train, self.train),
         ];
         let mut settings = toml::Table::new();
@@ -216,6 +220,7 @@ impl std::fmt::Display for Kind {
             Self::Gpu => "gpu",
             Self::Llm => "llm",
             Self::Native => "native",
+            Self::Onnx => "onnx",
             Self::Train => "train",
         })
     }
