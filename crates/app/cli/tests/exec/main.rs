@@ -7,6 +7,8 @@
 )]
 
 mod models;
+#[cfg(target_os = "linux")]
+mod shell;
 
 use serde_json::Value;
 use std::fs;
@@ -32,6 +34,7 @@ impl Machine {
             }
         }
         command.env("OPENGPU_HOME", self.0.path());
+        command.env("OPENGPU_IMAGES", self.0.path().join("images"));
         command
     }
 
