@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut rental = Rental::start(&sandbox, spec, terminal::size()).map_err(of_sandbox)?;
     let control = rental.control();
     let signal = listen(&control)?;
-    let raw = Raw::enter()?;
+    let raw = Raw::enter(rustix::stdio::stdin())?;
     let keys = rental.input();
     let ending = control.clone();
     // It waits for a key that may never come, and ends with this process.

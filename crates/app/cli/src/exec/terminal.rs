@@ -7,49 +7,51 @@
 use opengpu_exec::native::Size;
 use rustix::stdio::stdin;
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
-use std::os::fd::AsFd;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, Once, PoisonError};
 
-/// How the terminal was, while it is raw.
-static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+/// The terminal and how it was, while it is raw.
+static BEFORE: Mutex<Option<(OwnedFd, Termios)>> = Mutex::new(None);
 
 /// A terminal that hands on every key.
 #[derive(Debug)]
 pub(super) struct Raw(());
 
 impl Raw {
-    /// Makes standard input raw if it is a terminal.
-    pub(super) fn enter() -> rustix::io::Result<Option<Self>> {
-        if !isatty(stdin()) {
+    /// Makes what is open there raw if it is a terminal.
+    pub(super) fn enter(terminal: impl AsFd) -> io::Result<Option<Self>> {
+        if !isatty(&terminal) {
             return Ok(None);
         }
-        let before = tcgetattr(stdin())?;
+        let before = tcgetattr(&terminal)?;
         let mut raw = before.clone();
         raw.make_raw();
-        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
+        let kept = terminal.as_fd().try_clone_to_owned()?;
+        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some((kept, before));
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
             let next = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
-                restore(stdin());
+                restore();
                 next(panic);
             }));
         });
         let entered = Self(());
-        tcsetattr(stdin(), OptionalActions::Now, &raw)?;
+        tcsetattr(terminal, OptionalActions::Now, &raw)?;
         Ok(Some(entered))
     }
 }
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        restore(stdin());
+        restore();
     }
 }
 
 /// Puts the terminal back, once.
-fn restore(terminal: impl AsFd) {
-    if let Some(before) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() {
+fn restore() {
+    if let Some((terminal, before)) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() {
         // It may be gone, and then there is nothing to restore.
         let _ = tcsetattr(terminal, OptionalActions::Flush, &before);
     }
@@ -62,5 +64,33 @@ pub(super) fn size() -> Size {
             Size { rows: found.ws_row, columns: found.ws_col }
         }
         _ => Size::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Raw;
+    use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+    use rustix::termios::tcgetattr;
+    use std::fs::File;
+
+    #[test]
+    fn a_terminal_is_restored_at_the_end_and_when_any_thread_panics() {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let ours = openpt(flags).unwrap();
+        unlockpt(&ours).unwrap();
+        let terminal = ioctl_tiocgptpeer(&ours, flags).unwrap();
+        let modes = || tcgetattr(&terminal).unwrap().local_modes;
+        let before = modes();
+        let raw = Raw::enter(&terminal).unwrap().unwrap();
+        assert_ne!(modes(), before);
+        drop(raw);
+        assert_eq!(modes(), before);
+        let raw = Raw::enter(&terminal).unwrap().unwrap();
+        assert_ne!(modes(), before);
+        assert!(std::thread::spawn(|| panic!("as wanted")).join().is_err());
+        assert_eq!(modes(), before, "restored before the panic was told");
+        drop(raw);
+        assert!(Raw::enter(File::open("/dev/null").unwrap()).unwrap().is_none());
     }
 }

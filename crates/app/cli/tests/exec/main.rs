@@ -3,6 +3,8 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::panic,
     reason = "a test that cannot go on has failed"
 )]
 

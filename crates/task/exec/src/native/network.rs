@@ -137,7 +137,7 @@ impl Tools {
         let closed = child.stdin.take().map(|mut stdin| stdin.write_all(script(&own).as_bytes()));
         let status = child.wait().map_err(SandboxError::system("closing routes of a guest"))?;
         // Without them the guest would reach what is near, so it does not start.
-        if !status.success() || !closed.is_some_and(|written| written.is_ok()) {
+        if !status.success() || closed.is_none_or(|written| written.is_err()) {
             return Err(said("the routes to what is near did not close", child.stderr.take()));
         }
         Ok(way)

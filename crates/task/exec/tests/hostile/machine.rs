@@ -166,7 +166,10 @@ struct Terminal {
 impl Terminal {
     fn open(secret: &str) -> Self {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        // The first number is what a guest's own terminal is called inside.
+        let first = openpt(flags).unwrap();
         let screen = openpt(flags).unwrap();
+        drop(first);
         unlockpt(&screen).unwrap();
         let keyboard = ioctl_tiocgptpeer(&screen, flags).unwrap();
         let name = ptsname(&screen, Vec::new()).unwrap().into_string().unwrap();
