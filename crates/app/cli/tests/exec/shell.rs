@@ -91,6 +91,8 @@ impl Owner {
     fn runs(&mut self, line: &str) -> String {
         self.types(&format!("{line}; echo en''d\n"));
         let shown = self.sees("\r\nend\r\n");
+        // A key before the prompt may be lost, as at any terminal.
+        self.sees("$ ");
         // Behind the echo of the line.
         shown.split_once("en''d").map_or(shown.clone(), |(_, rest)| rest.to_owned())
     }
@@ -124,6 +126,15 @@ fn processes_with(text: &str) -> Vec<String> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let lines = entries.filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok());
     lines.map(|line| line.replace('\0', " ")).filter(|line| line.contains(text)).collect()
+}
+
+/// Waits until a program of that command line runs by itself, and not as words of a shell.
+fn waits_for(text: &str) {
+    let start = Instant::now();
+    while !processes_with(text).iter().any(|line| line.starts_with(text)) {
+        assert!(start.elapsed() < PATIENCE, "no {text}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn gone(text: &str) {
@@ -168,12 +179,20 @@ fn a_key_interrupts_what_runs_and_not_the_shell() {
     let mut owner = Owner::sits_down(&[]);
     owner.types("echo be''gun; sleep 3001\n");
     owner.sees("begun\r\n");
+    waits_for("sleep 3001");
     owner.types("\u{3}");
+    owner.sees("$ ");
     // Of a command that was interrupted a shell tells the signal as a code.
     assert!(owner.runs("echo code $?").contains("code 130"));
     assert!(processes_with("sleep 3001").is_empty());
     owner.types("exit\n");
     owner.ends();
+    // A command that knows nothing of terminals has one, too.
+    let mut owner = Owner::sits_down(&["--", "sh", "-c", "echo begun; exec sleep 3007"]);
+    owner.sees("begun\r\n");
+    waits_for("sleep 3007");
+    owner.types("\u{3}");
+    assert_eq!(owner.ends().code(), Some(130));
 }
 
 #[test]
