@@ -16,7 +16,9 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    for (program, package) in [("bwrap", "bubblewrap"), ("/usr/bin/python3", "python3")] {
+    let needed =
+        [("bwrap", "bubblewrap"), ("/usr/bin/python3", "python3"), ("slirp4netns", "slirp4netns")];
+    for (program, package) in needed {
         if !process::succeeds(std::process::Command::new(program).arg("--version")) {
             packages::provide(&packages::Requirement::Debian(package.into()))?;
         }

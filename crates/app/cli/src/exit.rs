@@ -55,12 +55,34 @@ impl Complaint {
     }
 }
 
+/// The end of another program, passed on as our own without a word.
+#[derive(Debug, thiserror::Error)]
+#[error("it ended with code {0}")]
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only a sandbox has guests"))]
+pub(crate) struct Passed(u8);
+
+#[cfg(target_os = "linux")]
+impl Passed {
+    /// A code; what does not fit is a failure all the same.
+    pub(crate) fn code(code: i32) -> Self {
+        Self(u8::try_from(code).unwrap_or(u8::MAX))
+    }
+
+    /// A signal, as shells tell it.
+    pub(crate) fn signal(signal: i32) -> Self {
+        Self::code(signal.saturating_add(128))
+    }
+}
+
 /// Prints an error and gives its exit code. A reader that went away (`opengpu ... | head`) is none.
 pub(crate) fn report(error: &Error) -> ExitCode {
     let broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
         let io = cause.downcast_ref::<std::io::Error>();
         io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
     };
+    if let Some(Passed(code)) = error.downcast_ref() {
+        return ExitCode::from(*code);
+    }
     if error.chain().any(broken_pipe) {
         return ExitCode::SUCCESS;
     }

@@ -36,6 +36,10 @@ pub fn address(path: &Path) -> io::Result<ArtifactId> {
 
 /// Writes a file beside its place and moves it there.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // What is there and no file is written to and not replaced: a pipe, or the null device.
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return File::options().write(true).open(path)?.write_all(bytes);
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
     file.write_all(bytes)?;
@@ -66,5 +70,20 @@ mod tests {
         assert!(read(&path, length - 1).is_err());
         assert_eq!(address(&path).unwrap(), ArtifactId::of(&bytes));
         assert!(read(folder.path(), 10).is_err(), "a folder is no artifact");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_file_is_written_to_and_stays_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let reader = std::thread::spawn({
+            let path = path.clone();
+            move || std::fs::read(path).unwrap()
+        });
+        write(&path, b"abc").unwrap();
+        assert!(!std::fs::metadata(&path).unwrap().is_file(), "the pipe was replaced");
+        assert_eq!(reader.join().unwrap(), b"abc");
     }
 }

@@ -4,6 +4,10 @@ mod list;
 mod progress;
 mod run;
 mod segment;
+#[cfg(target_os = "linux")]
+mod shell;
+#[cfg(target_os = "linux")]
+mod terminal;
 
 use crate::{
     context::Context,
@@ -22,6 +26,9 @@ pub(crate) enum Command {
     Segment(segment::Arguments),
     /// List the runs that were kept.
     List,
+    /// Open a shell in the sandbox, behind all its walls; its exit code is passed on.
+    #[cfg(target_os = "linux")]
+    Shell(shell::Arguments),
 }
 
 pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
@@ -29,6 +36,8 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
         Command::Run(arguments) => run::run(context, &arguments),
         Command::Segment(arguments) => segment::run(context, &arguments),
         Command::List => list::run(context),
+        #[cfg(target_os = "linux")]
+        Command::Shell(arguments) => shell::run(&arguments),
     }
 }
 

@@ -3,10 +3,14 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::panic,
     reason = "a test that cannot go on has failed"
 )]
 
 mod models;
+#[cfg(target_os = "linux")]
+mod shell;
 
 use serde_json::Value;
 use std::fs;
@@ -32,6 +36,7 @@ impl Machine {
             }
         }
         command.env("OPENGPU_HOME", self.0.path());
+        command.env("OPENGPU_IMAGES", self.0.path().join("images"));
         command
     }
 

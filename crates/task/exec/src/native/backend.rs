@@ -1,11 +1,13 @@
-//! Scripts as programs: each segment is one start of the script in the sandbox, for its steps alone.
+//! Scripts and images as programs: each segment is one start in the sandbox, for its steps alone.
 //!
 //! A script that keeps to the contract of checkpoints says how many steps it has; its state is its
 //! checkpoint. One that knows nothing of it is a single step with an empty state. What a script prints
-//! is the output.
+//! is the output. An image is the same with files of its own: its command instead of a script. It is
+//! named with its address, so that the program's id covers it.
 
+use super::image::{self, Image, ImageError, ImageLimits};
 use super::python::{self, Environment};
-use super::{Ended, Guest, How, Input, Sandbox, SandboxError, Spec};
+use super::{Ended, Guest, How, Input, Root, Sandbox, SandboxError, Spec};
 use crate::backend::{Backend, Begun, Prepared, Span, Work};
 use crate::fault::{Fault, Part, Refusal};
 use crate::program::{Limits, Program};
@@ -26,7 +28,7 @@ const PIECE: usize = 16 << 10;
 /// Where the input appears, inside.
 const INPUT: &str = "/inputs/input";
 
-/// Runs Python scripts.
+/// Runs Python scripts and images.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scripts;
 
@@ -36,8 +38,21 @@ pub struct Scripts;
 struct Settings {
     /// Steps of a script that keeps to the contract of checkpoints.
     steps: Option<u64>,
-    /// What follows the script.
+    /// What follows the script, or the command of an image.
     arguments: Vec<String>,
+    /// An image: a folder or tar file beside the manifest, or the name that an engine has for it.
+    image: Option<String>,
+    /// The address of that image: `sha256:` and the digest of its manifest or of its settings.
+    digest: Option<String>,
+    /// What is run in the image; what it says itself if nothing is.
+    command: Option<String>,
+}
+
+/// What is started.
+#[derive(Debug)]
+enum Code {
+    Script(Vec<u8>),
+    Image { image: Image, command: String, arguments: Vec<String> },
 }
 
 impl Backend for Scripts {
@@ -45,15 +60,74 @@ impl Backend for Scripts {
         let settings: Settings = program.settings()?;
         let sandbox =
             Sandbox::new().map_err(|error| Refusal::Machine { reason: error.to_string() })?;
-        Ok(Box::new(Script { sandbox, script: program.code(SCRIPT)?, settings }))
+        let code = match &settings.image {
+            Some(name) => open(program, name, &settings)?,
+            None => Code::Script(program.code(SCRIPT)?),
+        };
+        Ok(Box::new(Script { sandbox, code, settings }))
     }
+}
+
+/// Unpacks the image of a program, if it is the one that its manifest means.
+fn open(program: &Program, name: &str, settings: &Settings) -> Result<Code, Refusal> {
+    let Some(digest) = &settings.digest else {
+        return Err(Refusal::program("[native]: an `image` needs its `digest`"));
+    };
+    if program.manifest.code.is_some() {
+        return Err(Refusal::program("[native]: either `code` or an `image`"));
+    }
+    let (cache, limits) = (image::cache(), ImageLimits::default());
+    let beside = program.path(name).ok().filter(|path| path.exists());
+    let image = match beside {
+        Some(path) => image::unpack(&path, &cache, limits),
+        None => image::named(name, &cache, limits),
+    };
+    let image = image.map_err(|error| match error {
+        ImageError::System { .. } | ImageError::Unknown { .. } => {
+            Refusal::Machine { reason: error.to_string() }
+        }
+        other => Refusal::program(other),
+    })?;
+    if !image.is(digest) {
+        return Err(Refusal::program(format_args!(
+            "the image is sha256:{} (id sha256:{}) and not {digest}",
+            image.digest, image.id
+        )));
+    }
+    let said = image.command.iter().cloned();
+    let mut words: Vec<_> = match &settings.command {
+        Some(command) => vec![command.clone()],
+        None => said.collect(),
+    };
+    words.extend(settings.arguments.clone());
+    if words.is_empty() {
+        return Err(Refusal::program("[native]: neither the image nor `command` says what to run"));
+    }
+    let command = words.remove(0);
+    Ok(Code::Image { image, command, arguments: words })
 }
 
 #[derive(Debug)]
 struct Script {
     sandbox: Sandbox,
-    script: Vec<u8>,
+    code: Code,
     settings: Settings,
+}
+
+impl Script {
+    fn spec(&self) -> Spec {
+        match &self.code {
+            Code::Script(script) => {
+                let words: Vec<_> = self.settings.arguments.iter().map(String::as_str).collect();
+                Environment::default().spec(script, &words, None)
+            }
+            Code::Image { image, command, arguments } => Spec {
+                root: Root::Image(image.root.clone()),
+                arguments: arguments.clone(),
+                ..Spec::new(command.clone(), &[])
+            },
+        }
+    }
 }
 
 /// A checkpoint as one byte string: its files by name.
@@ -75,8 +149,7 @@ impl Prepared for Script {
         let folder = tempfile::tempdir().map_err(machine)?;
         let given = folder.path().join("input");
         fs::write(&given, input).map_err(machine)?;
-        let arguments: Vec<&str> = self.settings.arguments.iter().map(String::as_str).collect();
-        let mut spec = Environment::default().spec(&self.script, &arguments, None);
+        let mut spec = self.spec();
         spec.inputs.push(Input { source: given, place: INPUT.into() });
         limit(&mut spec, work.limits);
         let until = *span.steps.end();

@@ -3,9 +3,13 @@
 //! Bubblewrap makes the walls and knows nothing of our limits; it runs as an ordinary user, even
 //! where we are root. The order of its arguments is the order of its work: a mount that comes later
 //! covers what is below it.
+//!
+//! Mounts are what a start costs most: the tool reads the list of all of them for each one. So what
+//! can be a link or a file of the root itself is no mount.
 
 use super::device::Lent;
 use super::error::SandboxError;
+use super::network::{HOSTS, RESOLVER};
 use super::own::Libraries;
 use super::spec::{INPUTS, LAYERS, Network, Root, SECRETS, Spec, WORK, Work};
 use super::walls::Walls;
@@ -15,6 +19,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// Nobody: the one user that exists inside.
@@ -30,15 +35,15 @@ pub(super) struct Line {
 }
 
 /// Parts of `/etc` that programs need in order to start, and that tell nothing about the owner.
-const CONFIGURATION: [&str; 6] =
-    ["alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "ssl/certs"];
-/// Added when the network is granted.
-const NETWORK_CONFIGURATION: [&str; 2] = ["resolv.conf", "hosts"];
+const CONFIGURATION: [&str; 3] = ["alternatives", "ld.so.cache", "localtime"];
+/// Added when the network is granted: whose signatures to believe.
+const CERTIFICATES: &str = "ssl/certs";
 /// Folders that hold programs; on most systems all but the first are links.
 const PROGRAMS: [&str; 5] = ["usr", "bin", "sbin", "lib", "lib64"];
 /// Folders that a guest never gets from its image.
 const REPLACED: [&str; 8] = ["proc", "sys", "dev", "tmp", "run", "work", "inputs", "etc"];
-/// What the process file system says about the machine.
+/// What the process file system says about the machine. Where only root may open one it needs no
+/// hiding: a guest is never root.
 const HIDDEN_FILES: [&str; 9] = [
     "kcore",
     "keys",
@@ -62,7 +67,7 @@ impl Line {
         filter: Option<&[u8]>,
     ) -> Result<Self, SandboxError> {
         let mut line = Self::default();
-        line.namespaces(spec, walls);
+        line.namespaces(walls);
         line.root(spec)?;
         line.private(spec, walls)?;
         for input in &spec.inputs {
@@ -100,7 +105,7 @@ impl Line {
         Ok(line)
     }
 
-    fn namespaces(&mut self, spec: &Spec, walls: Walls) {
+    fn namespaces(&mut self, walls: Walls) {
         let nobody = NOBODY.to_string();
         self.words(["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]);
         self.words(["--unshare-cgroup", "--uid", &nobody, "--gid", &nobody]);
@@ -109,7 +114,7 @@ impl Line {
         if walls.user_namespaces {
             self.words(["--disable-userns"]);
         }
-        if walls.network && spec.network == Network::None {
+        if walls.network {
             self.words(["--unshare-net"]);
         }
     }
@@ -136,24 +141,41 @@ impl Line {
                 Err(_) => {}
             }
         }
+        let granted = spec.network == Network::Granted;
         if matches!(spec.root, Root::Image(_)) {
             let etc = from.join("etc");
             // Through a link the mount would lead out of the image.
-            if etc.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
+            let plain = |path: &Path, is: fn(&fs::Metadata) -> bool| {
+                path.symlink_metadata().is_ok_and(|found| is(&found))
+            };
+            if plain(&etc, fs::Metadata::is_dir) {
                 self.three("--ro-bind", &etc, Path::new("/etc"));
+                let resolver = Path::new("/etc/resolv.conf");
+                // Only what is there can be covered.
+                if granted && plain(&etc.join("resolv.conf"), fs::Metadata::is_file) {
+                    self.data("--ro-bind-data", "0444", RESOLVER.as_bytes(), resolver)?;
+                }
             }
             return Ok(());
         }
-        let granted = spec.network == Network::Granted;
-        let more = NETWORK_CONFIGURATION.iter().filter(|_| granted);
+        if granted {
+            for (name, text) in [("resolv.conf", RESOLVER), ("hosts", HOSTS)] {
+                self.data("--file", "0444", text.as_bytes(), &Path::new("/etc").join(name))?;
+            }
+        }
+        let more = granted.then_some(&CERTIFICATES);
         for name in CONFIGURATION.iter().chain(more) {
             let path = Path::new("/etc").join(name);
-            self.three("--ro-bind-try", &path, &path);
+            match fs::read_link(&path) {
+                // It leads to what a guest has, too.
+                Ok(target) if target.starts_with("/usr") => self.three("--symlink", &target, &path),
+                _ => self.three("--ro-bind-try", &path, &path),
+            }
         }
         let users = format!("nobody:x:{NOBODY}:{NOBODY}:nobody:{WORK}:/usr/sbin/nologin\n");
-        self.data("--ro-bind-data", "0444", users.as_bytes(), Path::new("/etc/passwd"))?;
+        self.data("--file", "0444", users.as_bytes(), Path::new("/etc/passwd"))?;
         let groups = format!("nogroup:x:{NOBODY}:\n");
-        self.data("--ro-bind-data", "0444", groups.as_bytes(), Path::new("/etc/group"))
+        self.data("--file", "0444", groups.as_bytes(), Path::new("/etc/group"))
     }
 
     /// What every guest has for itself alone.
@@ -162,7 +184,7 @@ impl Line {
         if walls.read_only {
             for name in HIDDEN_FILES {
                 let path = Path::new("/proc").join(name);
-                if path.exists() {
+                if path.metadata().is_ok_and(|found| found.permissions().mode() & 0o006 != 0) {
                     self.data("--ro-bind-data", "0444", b"", &path)?;
                 }
             }

@@ -179,10 +179,14 @@ impl Group {
         rest.trim().parse().ok()
     }
 
-    /// Open files into which a process writes `0` to join.
+    /// Open files into which a process with one thread writes `0` to join.
+    ///
+    /// In the older hierarchy it joins as a thread: the kernel moves a thread that asks for itself at
+    /// once, and stops the whole machine for milliseconds to move a process.
     pub(super) fn doors(&self) -> io::Result<Vec<OwnedFd>> {
+        let door = if self.unified { "cgroup.procs" } else { "tasks" };
         let open = |folder: &PathBuf| {
-            let file = OpenOptions::new().write(true).open(folder.join("cgroup.procs"))?;
+            let file = OpenOptions::new().write(true).open(folder.join(door))?;
             Ok(file.into())
         };
         self.folders.iter().map(open).collect()

@@ -1,7 +1,7 @@
 //! The few words between the first program inside a sandbox and its supervisor.
 //!
-//! One message each, over a socket that the guest never has: `ready` with the open folders, or
-//! `failed` with the stage and the reason.
+//! One message each, over a socket that the guest never has: `ready` with the open folders and our
+//! end of a terminal if there is one, or `failed` with the stage and the reason.
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -17,6 +17,8 @@ pub(super) const COMMAND: &str = "command";
 
 /// Bytes of one message.
 const LONGEST: usize = 1024;
+/// Folders of one message; a terminal comes behind them.
+const FOLDERS: usize = 3;
 
 /// What the supervisor hears.
 #[derive(Debug)]
@@ -27,20 +29,42 @@ pub(super) enum Message {
         landlock: u8,
         /// The work folder, the temporary folder, and the folder for memory of many processes.
         folders: Vec<OwnedFd>,
+        /// Our end of the terminal, where one was wanted.
+        terminal: Option<OwnedFd>,
     },
     /// Something did not come up.
     Failed { stage: String, reason: String },
 }
 
-pub(super) fn ready(socket: &OwnedFd, landlock: u8, folders: &[File]) -> io::Result<()> {
-    let folders: Vec<_> = folders.iter().map(AsFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+pub(super) fn ready(
+    socket: &OwnedFd,
+    landlock: u8,
+    folders: &[File; FOLDERS],
+    terminal: Option<&OwnedFd>,
+) -> io::Result<()> {
+    let files = folders.iter().map(AsFd::as_fd).chain(terminal.map(AsFd::as_fd));
+    let files: Vec<_> = files.collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !ancillary.push(SendAncillaryMessage::ScmRights(&folders)) {
-        return Err(io::Error::other("too many folders for one message"));
+    if !ancillary.push(SendAncillaryMessage::ScmRights(&files)) {
+        return Err(io::Error::other("too many files for one message"));
     }
     sendmsg(socket, &[IoSlice::new(&[b'r', landlock])], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
+}
+
+/// Lets a guest that waits begin.
+pub(super) fn go(socket: &OwnedFd) -> io::Result<()> {
+    rustix::net::send(socket, b"g", SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Waits for that word.
+pub(super) fn wait(socket: &OwnedFd) -> io::Result<()> {
+    let mut word = [0];
+    let (count, _) =
+        rustix::io::retry_on_intr(|| rustix::net::recv(socket, &mut word[..], RecvFlags::empty()))?;
+    if count == 1 { Ok(()) } else { Err(io::Error::other("nobody says that it may begin")) }
 }
 
 pub(super) fn fail(socket: &OwnedFd, stage: &str, reason: &str) -> io::Result<()> {
@@ -54,7 +78,7 @@ pub(super) fn fail(socket: &OwnedFd, stage: &str, reason: &str) -> io::Result<()
 /// The next message, if one is there; `None` when nobody is left who could send one.
 pub(super) fn receive(socket: impl AsFd) -> io::Result<Option<Message>> {
     let mut bytes = [0; LONGEST];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
     let mut slices = [IoSliceMut::new(&mut bytes)];
@@ -70,7 +94,10 @@ pub(super) fn receive(socket: impl AsFd) -> io::Result<Option<Message>> {
         }
     }
     match bytes.get(..received) {
-        Some([b'r', landlock]) => Ok(Some(Message::Ready { landlock: *landlock, folders })),
+        Some([b'r', landlock]) => {
+            let terminal = folders.drain(FOLDERS.min(folders.len())..).next();
+            Ok(Some(Message::Ready { landlock: *landlock, folders, terminal }))
+        }
         Some([b'f', text @ ..]) => {
             let text = String::from_utf8_lossy(text);
             let (stage, reason) = text.split_once('\n').unwrap_or(("", &text));
@@ -94,11 +121,18 @@ mod tests {
         let theirs = OwnedFd::from(theirs);
         assert!(receive(&ours).unwrap().is_none());
         let zero = || File::open("/dev/zero").unwrap();
-        ready(&theirs, 6, &[zero(), zero(), zero()]).unwrap();
-        let Some(Message::Ready { landlock: 6, folders }) = receive(&ours).unwrap() else {
+        let terminal = OwnedFd::from(File::open("/dev/null").unwrap());
+        ready(&theirs, 6, &[zero(), zero(), zero()], Some(&terminal)).unwrap();
+        let Some(Message::Ready { landlock: 6, folders, terminal }) = receive(&ours).unwrap()
+        else {
             panic!("no ready message");
         };
-        assert_eq!(folders.len(), 3);
+        assert_eq!((folders.len(), terminal.is_some()), (3, true));
+        ready(&theirs, 6, &[zero(), zero(), zero()], None).unwrap();
+        assert!(matches!(
+            receive(&ours).unwrap(),
+            Some(Message::Ready { terminal: None, folders, .. }) if folders.len() == 3
+        ));
         let mut byte = [1];
         File::from(folders.into_iter().next().unwrap()).read_exact(&mut byte).unwrap();
         assert_eq!(byte, [0]);

@@ -101,13 +101,13 @@ struct Mount {
     place: PathBuf,
 }
 
-/// The registration of `vendor/class=name`, if it is written as JSON.
+/// The registration of `vendor/class=name`, written as JSON or YAML.
 fn named(name: &str, registries: &[&Path]) -> Option<Lent> {
     let (kind, name) = name.split_once('=')?;
     for registry in registries {
         let entries = fs::read_dir(registry).into_iter().flatten().flatten().take(MOST_FILES);
         let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
-        paths.retain(|path| path.extension().is_some_and(|ending| ending == "json"));
+        paths.retain(|path| form(path).is_some());
         paths.sort();
         for path in paths {
             let Some(registration) = read(&path).filter(|found| found.kind == kind) else {
@@ -130,7 +130,25 @@ fn named(name: &str, registries: &[&Path]) -> Option<Lent> {
 fn read(path: &Path) -> Option<Registration> {
     let mut text = String::new();
     File::open(path).ok()?.take(LARGEST).read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
+    match form(path)? {
+        Form::Json => serde_json::from_str(&text).ok(),
+        // With its own limits on depth and repetition.
+        Form::Yaml => serde_saphyr::from_str(&text).ok(),
+    }
+}
+
+/// How a registration is written.
+enum Form {
+    Json,
+    Yaml,
+}
+
+fn form(path: &Path) -> Option<Form> {
+    match path.extension()?.to_str()? {
+        "json" => Some(Form::Json),
+        "yaml" | "yml" => Some(Form::Yaml),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -167,5 +185,29 @@ mod tests {
         assert_eq!(named("vendor.com/gpu=1", &[folder.path()]), Some(wanted));
         assert_eq!(named("vendor.com/gpu=2", &[folder.path()]), None);
         assert_eq!(named("vendor.com/gpu", &[folder.path()]), None);
+    }
+
+    #[test]
+    fn a_registration_may_be_written_as_yaml() {
+        let folder = tempfile::tempdir().unwrap();
+        // As the vendor's own tool writes it.
+        let text = "---\ncdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: \"0\"\n  \
+                    containerEdits:\n    deviceNodes:\n    - path: /dev/nvidia0\n\
+                    containerEdits:\n  deviceNodes:\n  - path: /dev/nvidiactl\n  hooks:\n  \
+                    - hookName: createContainer\n    path: /usr/bin/nvidia-ctk\n  mounts:\n  \
+                    - hostPath: /usr/lib/libcuda.so.1\n    containerPath: /usr/lib/libcuda.so.1\n    \
+                    options:\n    - ro\n    - bind\n";
+        std::fs::write(folder.path().join("nvidia.yaml"), text).unwrap();
+        let bomb = "a: &a [x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a]\n\
+                    c: &c [*b, *b, *b, *b, *b, *b, *b, *b]\nd: &d [*c, *c, *c, *c, *c, *c, *c]\n\
+                    e: &e [*d, *d, *d, *d, *d, *d, *d, *d]\nf: &f [*e, *e, *e, *e, *e, *e, *e]\n";
+        std::fs::write(folder.path().join("bomb.yml"), bomb).unwrap();
+        std::fs::write(folder.path().join("deep.yml"), "[".repeat(100_000)).unwrap();
+        let wanted = Lent {
+            nodes: vec!["/dev/nvidiactl".into(), "/dev/nvidia0".into()],
+            mounts: vec![("/usr/lib/libcuda.so.1".into(), "/usr/lib/libcuda.so.1".into())],
+        };
+        assert_eq!(named("nvidia.com/gpu=0", &[folder.path()]), Some(wanted));
+        assert_eq!(named("nvidia.com/gpu=1", &[folder.path()]), None);
     }
 }

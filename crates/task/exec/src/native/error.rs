@@ -88,6 +88,9 @@ pub enum Refusal {
         /// The most.
         limit: u64,
     },
+    /// Nothing that could be typed to.
+    #[error("neither bash nor sh is in the image; name a command that it has")]
+    Shell,
     /// Not a device that work is done on.
     #[error("`{name}` is no device that can be lent")]
     Device {

@@ -14,8 +14,10 @@ use super::collect::Outputs;
 use super::control::{self, Message};
 use super::error::SandboxError;
 use super::meter::{self, Sample};
+use super::network::{Tools, Way};
 use super::spec::{Limits, Work};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
 };
@@ -97,6 +99,7 @@ pub struct Guest {
     stdin: Option<ChildStdin>,
     stdout: Option<Stream>,
     stderr: Option<Stream>,
+    terminal: Option<OwnedFd>,
     outputs: Outputs,
     landlock: u8,
     switch: Arc<Switch>,
@@ -105,8 +108,8 @@ pub struct Guest {
 
 impl Guest {
     pub(super) fn new(born: Born, warden: JoinHandle<Result<Ended, SandboxError>>) -> Self {
-        let Born { stdin, stdout, stderr, outputs, landlock, switch } = born;
-        Self { stdin, stdout, stderr, outputs, landlock, switch, warden: Some(warden) }
+        let Born { stdin, stdout, stderr, terminal, outputs, landlock, switch } = born;
+        Self { stdin, stdout, stderr, terminal, outputs, landlock, switch, warden: Some(warden) }
     }
 
     /// Its standard input, once. Dropping it closes it.
@@ -122,6 +125,16 @@ impl Guest {
     /// Its standard error, once.
     pub const fn take_stderr(&mut self) -> Option<Stream> {
         self.stderr.take()
+    }
+
+    /// Our end of its terminal, once, if it has one.
+    pub(super) const fn take_terminal(&mut self) -> Option<OwnedFd> {
+        self.terminal.take()
+    }
+
+    /// What ends it from any thread.
+    pub(super) fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.switch))
     }
 
     /// The version of the second wall that this kernel has, zero without one.
@@ -145,7 +158,7 @@ impl Guest {
     }
 
     fn finish(mut self, keep: bool) -> Result<Finished, SandboxError> {
-        drop(self.stdin.take());
+        drop((self.stdin.take(), self.terminal.take()));
         let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
         let reader = std::thread::spawn(move || drain(stderr, keep));
         let stdout = drain(stdout, keep);
@@ -205,8 +218,29 @@ impl Stream {
 
 impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = rustix::io::retry_on_intr(|| rustix::io::read(&self.pipe, &mut *buffer))?;
-        Ok(self.switch.count(count))
+        loop {
+            match rustix::io::read(&self.pipe, &mut *buffer) {
+                Ok(count) => return Ok(self.switch.count(count)),
+                // Nobody is left on a terminal.
+                Err(Errno::IO) => return Ok(0),
+                // Terminals are asked and not waited for.
+                Err(Errno::AGAIN) => {
+                    let _ = poll(&mut [PollFd::new(&self.pipe, PollFlags::IN)], None);
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Ends a guest from any thread.
+#[derive(Clone, Debug)]
+pub(super) struct Stopper(Arc<Switch>);
+
+impl Stopper {
+    pub(super) fn stop(&self) {
+        self.0.stop(How::Cancelled);
     }
 }
 
@@ -268,9 +302,19 @@ pub(super) struct Born {
     pub(super) stdin: Option<ChildStdin>,
     pub(super) stdout: Option<Stream>,
     pub(super) stderr: Option<Stream>,
+    pub(super) terminal: Option<OwnedFd>,
     pub(super) outputs: Outputs,
     pub(super) landlock: u8,
     pub(super) switch: Arc<Switch>,
+}
+
+/// What is known of a guest when its walls stand.
+#[derive(Debug)]
+pub(super) struct Settled {
+    /// The version of the second wall.
+    pub(super) landlock: u8,
+    /// Our end of its terminal.
+    pub(super) terminal: Option<OwnedFd>,
 }
 
 /// Watches one guest from its first process to its last.
@@ -282,6 +326,9 @@ pub(super) struct Warden {
     pub(super) command: String,
     pub(super) group: Option<Group>,
     pub(super) limits: Limits,
+    /// What opens a way out, where one was granted.
+    pub(super) tools: Option<Tools>,
+    pub(super) way: Option<Way>,
     pub(super) work: Work,
     pub(super) switch: Arc<Switch>,
     pub(super) start: Instant,
@@ -293,19 +340,23 @@ pub(super) struct Warden {
 
 impl Warden {
     /// Waits until the walls stand, and holds the first process inside.
-    pub(super) fn settle(&mut self, info: &OwnedFd) -> Result<u8, SandboxError> {
-        let first = first_process(info, self.limits.wall);
-        let first = first.and_then(|number| pidfd_open(number, PidfdFlags::empty()).ok());
+    pub(super) fn settle(&mut self, info: &OwnedFd) -> Result<Settled, SandboxError> {
+        let number = first_process(info, self.limits.wall);
+        let first = number.and_then(|number| pidfd_open(number, PidfdFlags::empty()).ok());
         loop {
             let gone = self.pause(true)?;
             match control::receive(&self.control)
                 .map_err(SandboxError::system("hearing a guest"))?
             {
-                Some(Message::Ready { landlock, folders }) => {
+                Some(Message::Ready { landlock, folders, terminal }) => {
                     self.folders = folders;
                     // It lives, so the number that the tool told is still its own.
                     self.switch.hold(first.ok_or_else(|| lost("its first process is unknown"))?);
-                    return Ok(landlock);
+                    if let (Some(tools), Some(number)) = (&self.tools, number) {
+                        self.way = Some(tools.open(number)?);
+                        control::go(&self.control).map_err(SandboxError::system("a guest"))?;
+                    }
+                    return Ok(Settled { landlock, terminal });
                 }
                 Some(Message::Failed { stage, reason }) => {
                     return Err(SandboxError::Setup {
@@ -351,7 +402,7 @@ impl Warden {
             waited.push(PollFd::new(&self.control, PollFlags::IN));
         }
         match poll(&mut waited, Some(&time)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(SandboxError::system("watching a guest")(error)),
         }
         Ok(waited.first().is_some_and(|tool| !tool.revents().is_empty()))

@@ -12,6 +12,7 @@
 
 use super::control;
 use super::spec::WORK;
+use super::terminal::{Pair, Size};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, Compatible, LandlockStatus, RestrictionStatus, Ruleset,
     RulesetAttr, RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
@@ -40,8 +41,12 @@ pub(super) struct Plan {
     pub(super) writable: Vec<String>,
     /// Whether connections over TCP are allowed.
     pub(super) network: bool,
+    /// Whether it waits for a word before the guest begins.
+    pub(super) waits: bool,
     /// Whether the second wall is built.
     pub(super) landlock: bool,
+    /// The size of the terminal that the guest gets instead of three pipes, if it gets one.
+    pub(super) terminal: Option<Size>,
     /// The guest's environment.
     pub(super) environment: Vec<(String, String)>,
     /// The guest.
@@ -96,9 +101,10 @@ fn prepare(plan: &Plan, socket: &OwnedFd) -> Result<Command, Failed> {
         setrlimit(resource, none).map_err(|error| ("limits", error.to_string()))?;
     }
     std::env::set_current_dir(WORK).map_err(|error| ("work folder", error.to_string()))?;
-    let folders = [WORK, "/tmp", "/dev/shm"];
-    let folders = folders.into_iter().map(File::open).collect::<Result<Vec<_>, _>>();
-    let folders = folders.map_err(|error| ("work folder", error.to_string()))?;
+    let open = |path| File::open(path).map_err(|error| ("work folder", error.to_string()));
+    let folders = [open(WORK)?, open("/tmp")?, open("/dev/shm")?];
+    let terminal = plan.terminal.map(Pair::open).transpose();
+    let terminal = terminal.map_err(|error| ("terminal", error.to_string()))?;
     let abi = if plan.landlock {
         abi(&restrict(plan).map_err(|error| ("landlock", error.to_string()))?)
     } else {
@@ -107,7 +113,14 @@ fn prepare(plan: &Plan, socket: &OwnedFd) -> Result<Command, Failed> {
     let mut command = Command::new(&plan.command);
     command.args(&plan.arguments).env_clear();
     command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
-    control::ready(socket, abi, &folders).map_err(|error| ("control", error.to_string()))?;
+    if let Some(terminal) = &terminal {
+        terminal.become_ours().map_err(|error| ("terminal", error.to_string()))?;
+    }
+    let ours = terminal.as_ref().map(|terminal| &terminal.ours);
+    control::ready(socket, abi, &folders, ours).map_err(|error| ("control", error.to_string()))?;
+    if plan.waits {
+        control::wait(socket).map_err(|error| ("control", error.to_string()))?;
+    }
     Ok(command)
 }
 

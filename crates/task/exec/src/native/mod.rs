@@ -30,10 +30,13 @@ pub mod image;
 mod inner;
 pub mod measure;
 mod meter;
+mod network;
 mod own;
 mod probe;
 pub mod python;
+mod rental;
 mod spec;
+mod terminal;
 mod walls;
 
 pub use backend::Scripts;
@@ -43,10 +46,12 @@ pub use error::{Refusal, SandboxError};
 pub use guest::{Ended, Finished, Guest, How, Stream, Usage};
 pub use inner::{INNER, inner_main};
 pub use probe::Probe;
+pub use rental::{Control, Keys, Rental, shell};
 pub use spec::{
     Device, File, INPUTS, Input, LAYERS, Limits, Network, Root, SECRETS, Secret, Spec, WORK, Work,
     may_be_set,
 };
+pub use terminal::Size;
 #[cfg(feature = "weakened")]
 pub use walls::Walls;
 
@@ -144,6 +149,7 @@ impl Sandbox {
             docker: probe::tool("docker"),
             runc: probe::tool("runc"),
             isolates: tried.is_ok(),
+            network: network::Tools::find().err().map(|error| error.to_string()),
             landlock: tried.unwrap_or_default(),
             cgroup,
             missing,
@@ -166,8 +172,13 @@ impl Sandbox {
 
     /// Starts a guest; its walls stand when this returns.
     pub fn start(&self, spec: Spec) -> Result<Guest, SandboxError> {
+        self.launch(spec, None)
+    }
+
+    /// The same, on a terminal of this size where one is wanted.
+    fn launch(&self, spec: Spec, terminal: Option<Size>) -> Result<Guest, SandboxError> {
         spec::check(&spec)?;
-        let prepared = self.prepare(spec)?;
+        let prepared = self.prepare(spec, terminal)?;
         let (sender, receiver) = sync_channel(1);
         let warden = std::thread::Builder::new().name("guest".into());
         let warden = warden.spawn(move || prepared.run(&sender));
@@ -185,8 +196,10 @@ impl Sandbox {
         }
     }
 
-    fn prepare(&self, spec: Spec) -> Result<Prepared, SandboxError> {
+    fn prepare(&self, spec: Spec, terminal: Option<Size>) -> Result<Prepared, SandboxError> {
         let lent = device::lend(&spec.devices)?;
+        let granted = spec.network == Network::Granted && self.walls.network;
+        let tools = granted.then(network::Tools::find).transpose()?;
         if let Work::Folder(folder) = &spec.work
             && rustix::process::getuid().is_root()
         {
@@ -209,6 +222,12 @@ impl Sandbox {
         let theirs = OwnedFd::from(theirs);
         let mut plan = self.plan(&spec, &lent, theirs.as_raw_fd(), group.is_some());
         plan.readable.append(&mut line.system);
+        plan.waits = tools.is_some();
+        if terminal.is_some() {
+            // To a process it is the terminal that it has, which is the one made inside.
+            plan.writable.push("/dev/tty".to_owned());
+            plan.terminal = terminal;
+        }
         line.hold(theirs);
         let info = pipe_with(PipeFlags::CLOEXEC);
         let (info, told) = info.map_err(SandboxError::system("making a pipe"))?;
@@ -226,7 +245,7 @@ impl Sandbox {
         let doors = group.as_ref().map(cgroup::Group::doors).transpose();
         let doors = doors.map_err(SandboxError::system("opening a control group"))?;
         let command = self.command(&words, &line, doors.unwrap_or_default());
-        Ok(Prepared { spec, command, line, control: control.into(), info, group })
+        Ok(Prepared { spec, command, line, control: control.into(), info, group, tools })
     }
 
     /// The tool, as an ordinary user, with its open files, inside the group.
@@ -278,7 +297,9 @@ impl Sandbox {
             readable: READABLE.map(String::from).into(),
             writable: WRITABLE.iter().map(|&path| path.into()).chain(nodes).collect(),
             network: spec.network == Network::Granted,
+            waits: false,
             landlock: self.walls.landlock,
+            terminal: None,
             environment,
             command: spec.command.clone(),
             arguments: spec.arguments.clone(),
@@ -321,6 +342,7 @@ struct Prepared {
     control: OwnedFd,
     info: OwnedFd,
     group: Option<cgroup::Group>,
+    tools: Option<network::Tools>,
 }
 
 impl Prepared {
@@ -338,6 +360,8 @@ impl Prepared {
             command: self.spec.command,
             group: self.group,
             limits: self.spec.limits,
+            tools: self.tools,
+            way: None,
             work: self.spec.work,
             switch: Arc::clone(&switch),
             start,
@@ -346,20 +370,30 @@ impl Prepared {
             walked: meter::Held::default(),
             next_walk: start,
         };
-        let landlock = warden.settle(&self.info)?;
+        let guest::Settled { landlock, terminal } = warden.settle(&self.info)?;
         let work = warden.folders.first().map(OwnedFd::try_clone).transpose();
         let work = work.map_err(SandboxError::system("holding the work folder"))?;
         let work =
             work.ok_or(SandboxError::Setup { stage: "inside", said: "no work folder".into() })?;
         let child = &mut warden.child;
-        let given = Born {
-            stdin: child.stdin.take(),
-            stdout: child.stdout.take().map(|pipe| GuestStream::new(pipe, &switch)),
-            stderr: child.stderr.take().map(|pipe| GuestStream::new(pipe, &switch)),
-            outputs: Outputs::new(work),
-            landlock,
-            switch,
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let stream = |pipe: OwnedFd| GuestStream::new(pipe, &switch);
+        let (stdin, stdout, stderr) = match &terminal {
+            // The pipes are the tool's own, which has nothing more to say.
+            Some(terminal) => {
+                let screen = terminal.try_clone();
+                let screen = screen.map_err(SandboxError::system("holding a terminal"))?;
+                (None, Some(stream(screen)), None)
+            }
+            None => (
+                stdin,
+                stdout.map(|pipe| stream(pipe.into())),
+                stderr.map(|pipe| stream(pipe.into())),
+            ),
         };
+        let outputs = Outputs::new(work);
+        let given = Born { stdin, stdout, stderr, terminal, outputs, landlock, switch };
         // Whoever started it may be gone; then the guest ends with its streams.
         drop(born.send(given));
         warden.watch()

@@ -17,6 +17,8 @@ pub struct Probe {
     pub runc: Option<PathBuf>,
     /// User namespaces, the list of system calls and all mounts: a guest ran behind them.
     pub isolates: bool,
+    /// What is missing for a way to the internet that can be granted, if something is.
+    pub network: Option<String>,
     /// The version of the second wall around files, zero where the kernel has none.
     pub landlock: u8,
     /// How the kernel counts what a guest uses.

@@ -121,7 +121,7 @@ pub enum Work {
 pub enum Network {
     /// Nothing but itself.
     None,
-    /// All that this machine can reach, and its own services with it. Only the owner grants it.
+    /// The internet as well, but neither this machine nor what is near it. Only the owner grants it.
     Granted,
 }
 

@@ -42,9 +42,10 @@ pub struct Launch {
 pub(crate) const DEVICE: &str = "OPENGPU_DEVICE";
 
 /// What the environment of an executor may hold: no secrets, no libraries slipped in.
-const ENVIRONMENT: [&str; 10] = [
+const ENVIRONMENT: [&str; 11] = [
     "HOME",
     "LANG",
+    "OPENGPU_IMAGES",
     crate::program::MODELS,
     "PATH",
     "TMPDIR",

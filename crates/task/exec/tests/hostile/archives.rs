@@ -34,6 +34,9 @@ pub(crate) const ALL: &[(&str, Attempt)] = &[
     ("size_that_lies", size_that_lies),
     ("cut_off", cut_off),
     ("another_content", another_content),
+    ("other_layers", other_layers),
+    ("zstd_bomb", zstd_bomb),
+    ("zstd_window", zstd_window),
     ("digest_as_path", digest_as_path),
     ("part_as_link", part_as_link),
     ("endless_index", endless_index),
@@ -87,13 +90,20 @@ struct Layout(tempfile::TempDir);
 
 impl Layout {
     fn new(machine: &Machine, layers: &[Vec<u8>]) -> Self {
+        let packed: Vec<_> = layers.iter().map(|layer| packed(layer)).collect();
+        Self::of(machine, "gzip", &packed, layers)
+    }
+
+    /// Layers in their packed form, and those that the settings name.
+    fn of(machine: &Machine, packing: &str, packed: &[Vec<u8>], layers: &[Vec<u8>]) -> Self {
         let layout = Self(machine.scratch());
         fs::create_dir_all(layout.0.path().join("blobs/sha256")).unwrap();
-        let parts: Vec<_> = layers
-            .iter()
-            .map(|layer| layout.part("application/vnd.oci.image.layer.v1.tar+gzip", &packed(layer)))
-            .collect();
-        let settings = layout.part("application/vnd.oci.image.config.v1+json", b"{}");
+        let kind = format!("application/vnd.oci.image.layer.v1.tar+{packing}");
+        let parts: Vec<_> = packed.iter().map(|layer| layout.part(&kind, layer)).collect();
+        let name = |layer: &Vec<u8>| format!("\"sha256:{}\"", hex::encode(Sha256::digest(layer)));
+        let names: Vec<_> = layers.iter().map(name).collect();
+        let settings = format!(r#"{{"rootfs": {{"diff_ids": [{}]}}}}"#, names.join(","));
+        let settings = layout.part("application/vnd.oci.image.config.v1+json", settings.as_bytes());
         let manifest = format!(r#"{{"config": {settings}, "layers": [{}]}}"#, parts.join(","));
         layout
             .index(&layout.part("application/vnd.oci.image.manifest.v1+json", manifest.as_bytes()));
@@ -242,6 +252,36 @@ fn another_content(machine: &Machine) -> Option<String> {
         }
     }
     layout.must_be_refused()
+}
+
+/// Settings by which an image is known, with layers that belong to another one.
+fn other_layers(machine: &Machine) -> Option<String> {
+    let (good, evil) = (layer(&[file("x", b"good")]), layer(&[file("x", b"evil")]));
+    let swapped = Layout::of(machine, "gzip", &[packed(&evil)], std::slice::from_ref(&good));
+    let fewer = Layout::of(machine, "gzip", &[packed(&good)], &[]);
+    swapped.must_be_refused().or_else(|| fewer.must_be_refused())
+}
+
+fn zstd_bomb(machine: &Machine) -> Option<String> {
+    let layer = layer(&[file("zeros", &vec![0; 32 << 20])]);
+    let packed = zstd::encode_all(layer.as_slice(), 1).unwrap();
+    assert!(packed.len() < 100_000);
+    Layout::of(machine, "zstd", &[packed], &[layer]).must_be_refused()
+}
+
+/// A header that asks for two gibibytes to unpack into.
+fn zstd_window(machine: &Machine) -> Option<String> {
+    let empty = layer(&[]);
+    let mut packed = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 21 << 3];
+    let block = u32::try_from(empty.len()).unwrap() << 3 | 1;
+    packed.extend(&block.to_le_bytes()[..3]);
+    packed.extend(&empty);
+    let layout = Layout::of(machine, "zstd", &[packed.clone()], std::slice::from_ref(&empty));
+    let refused = layout.must_be_refused();
+    // The same with a small window is in order, so it was the window.
+    packed[5] = 1 << 3;
+    let small = Layout::of(machine, "zstd", &[packed], &[empty]).unpack();
+    refused.or_else(|| small.err().map(|error| format!("did not fit the format: {error}")))
 }
 
 fn digest_as_path(machine: &Machine) -> Option<String> {

@@ -3,8 +3,10 @@
 use crate::archives;
 use crate::machine::Machine;
 use crate::observe;
-use opengpu_exec::native::{File, Finished, How, Limits, Refusal, Sandbox, SandboxError, Spec};
-use std::io::{BufRead as _, BufReader, Read as _};
+use opengpu_exec::native::{
+    File, Finished, How, Limits, Network, Refusal, Rental, Sandbox, SandboxError, Size, Spec,
+};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -58,20 +60,22 @@ pub(crate) const UNRUN: &str = "did not";
 
 const ATTACK: &str = include_str!("attack.py");
 /// The scripts, by family.
-const SCRIPTS: [(&str, &str); 9] = [
+const SCRIPTS: [(&str, &str); 11] = [
     ("bombs", include_str!("bombs.py")),
     ("devices", include_str!("devices.py")),
     ("egress", include_str!("egress.py")),
     ("escapes", include_str!("escapes.py")),
     ("floods", include_str!("floods.py")),
+    ("granted", include_str!("granted.py")),
     ("links", include_str!("links.py")),
     ("loading", include_str!("loading.py")),
     ("orphans", include_str!("orphans.py")),
     ("pickles", include_str!("pickles.py")),
+    ("terminals", include_str!("terminals.py")),
 ];
 
 /// Attacks that the list of system calls stops.
-const FILTERED: [&str; 14] = [
+const FILTERED: [&str; 15] = [
     "bpf_map",
     "clone_user",
     "clone3_user",
@@ -84,14 +88,17 @@ const FILTERED: [&str; 14] = [
     "ptrace_child",
     "read_other_memory",
     "shared_memory",
+    "typing_for_oneself",
     "unshare_user",
     "userfaultfd",
 ];
 /// Attacks that a network of its own stops.
-const NETWORKED: [&str; 8] = [
+const NETWORKED: [&str; 10] = [
     "abstract_datagram",
     "abstract_socket",
     "interfaces",
+    "near_loopback",
+    "near_machine",
     "tcp_all_zero",
     "tcp_loopback",
     "tcp_machine",
@@ -136,9 +143,9 @@ pub(crate) fn all() -> Vec<Attack> {
     for (family, script) in SCRIPTS {
         for name in functions(script) {
             let needs = match family {
-                "escapes" if FILTERED.contains(&name) => Needs::Filter,
+                "escapes" | "terminals" if FILTERED.contains(&name) => Needs::Filter,
                 "escapes" if FOLDERS.contains(&name) => Needs::ReadOnly,
-                "egress" if NETWORKED.contains(&name) => Needs::Network,
+                "egress" | "granted" if NETWORKED.contains(&name) => Needs::Network,
                 _ => Needs::Everything,
             };
             let ends: &[How] = match family {
@@ -146,6 +153,7 @@ pub(crate) fn all() -> Vec<Attack> {
                     BOMBS.iter().find(|(bomb, _)| *bomb == name).map_or(&[], |(_, ends)| ends)
                 }
                 "floods" => &[How::Flood],
+                "terminals" if name.starts_with("flood") => &[How::Flood],
                 _ => &[],
             };
             jobs.push(Attack { family, name, needs, kind: Kind::Script { ends } });
@@ -199,6 +207,11 @@ impl Attack {
         only == self.family || only.split_once('/') == Some((self.family, self.name))
     }
 
+    /// Whether it needs a way to the internet.
+    pub(crate) fn is_granted(&self) -> bool {
+        self.family == "granted"
+    }
+
     /// Whether only the watcher stops it where there are no control groups.
     pub(crate) fn is_for_the_watcher(&self) -> bool {
         self.family == "bombs" && WATCHED.contains(&self.name)
@@ -222,8 +235,11 @@ impl Attack {
     ) -> Vec<String> {
         let spec = self.spec(machine);
         let limits = spec.limits;
-        let (finished, mut findings) = match attempt(sandbox, spec, weak, self.family == "orphans")
-        {
+        let attempted = match self.family {
+            "terminals" => attempt_at_a_terminal(sandbox, spec, weak),
+            family => attempt(sandbox, spec, weak, family == "orphans"),
+        };
+        let (finished, mut findings) = match attempted {
             Ok(both) => both,
             Err(error) => return vec![format!("{UNRUN} run: {error}")],
         };
@@ -261,6 +277,9 @@ impl Attack {
             spec.files.push(File { place, bytes: text.into() });
         }
         spec.environment = machine.known_to_attackers();
+        if self.is_granted() {
+            spec.network = Network::Granted;
+        }
         spec
     }
 
@@ -328,6 +347,29 @@ fn attempt(
         findings.push(format!("had {most} processes at one time"));
     }
     Ok((finished, findings))
+}
+
+/// The same with a rental, whose three streams are one terminal.
+fn attempt_at_a_terminal(
+    sandbox: &Sandbox,
+    spec: Spec,
+    weak: Needs,
+) -> Result<(Finished, Vec<String>), SandboxError> {
+    let mut rental = Rental::start(sandbox, spec, Size::default())?;
+    let mut keys = rental.input();
+    let mut screen = BufReader::new(rental.output().expect("it was not taken before"));
+    let mut text = Vec::new();
+    let mut findings = Vec::new();
+    while screen.read_until(b'\n', &mut text).is_ok_and(|count| count > 0) {
+        if text.ends_with(b"HOLDING\r\n") {
+            findings.extend(observe::look(weak));
+            keys.write_all(&[4]).unwrap();
+        }
+    }
+    let (ended, outputs) = rental.wait()?;
+    // A terminal has its own end of a line.
+    text.retain(|&byte| byte != b'\r');
+    Ok((Finished { ended, stderr: text.clone(), stdout: text, outputs }, findings))
 }
 
 /// The secret, or the guest's own word, in anything that it wrote.

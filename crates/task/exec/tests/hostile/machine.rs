@@ -1,11 +1,14 @@
 //! This machine as the attackers see it: a secret, a folder for tracks, ears on every kind of
-//! socket; and what is on it before and after.
+//! socket, the owner's terminal; and what is on it before and after.
 
 use crate::observe;
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
@@ -21,6 +24,7 @@ pub(crate) struct Machine {
     abstract_stream: UnixListener,
     abstract_datagram: UnixDatagram,
     path: UnixListener,
+    terminal: Terminal,
     address: String,
     state: BTreeMap<&'static str, String>,
 }
@@ -68,6 +72,7 @@ impl Machine {
         abstract_datagram.set_nonblocking(true).unwrap();
         path.set_nonblocking(true).unwrap();
         let address = own_address();
+        let terminal = Terminal::open(&secret);
         Self {
             folder,
             secret,
@@ -77,6 +82,7 @@ impl Machine {
             abstract_stream,
             abstract_datagram,
             path,
+            terminal,
             address,
             state: state(),
         }
@@ -93,6 +99,7 @@ impl Machine {
             ("TASK_ADDRESS", self.address.clone()),
             ("TASK_ABSTRACT", self.abstract_name.clone()),
             ("TASK_SOCKET", at("docker.sock")),
+            ("TASK_TERMINAL", self.terminal.name.clone()),
         ];
         known.map(|(name, value)| (name.to_owned(), value)).into()
     }
@@ -129,6 +136,7 @@ impl Machine {
         while self.path.accept().is_ok() {
             findings.push("was heard at a socket file".to_owned());
         }
+        findings.extend(self.terminal.heard(&self.secret));
         if fs::remove_file(self.track()).is_ok() {
             findings.push("left a track".to_owned());
         }
@@ -143,6 +151,55 @@ impl Machine {
                 findings.push(format!("changed {path}"));
                 fs::write(path, before).unwrap();
             }
+        }
+        findings
+    }
+}
+
+/// The terminal that the owner sits at: a line was typed, and is not read yet.
+struct Terminal {
+    screen: fs::File,
+    keyboard: OwnedFd,
+    name: String,
+}
+
+impl Terminal {
+    fn open(secret: &str) -> Self {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        // The first number is what a guest's own terminal is called inside.
+        let first = openpt(flags).unwrap();
+        let screen = openpt(flags).unwrap();
+        drop(first);
+        unlockpt(&screen).unwrap();
+        let keyboard = ioctl_tiocgptpeer(&screen, flags).unwrap();
+        let name = ptsname(&screen, Vec::new()).unwrap().into_string().unwrap();
+        fs::set_permissions(&name, fs::Permissions::from_mode(0o666)).unwrap();
+        let mut modes = tcgetattr(&keyboard).unwrap();
+        modes.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(&keyboard, OptionalActions::Now, &modes).unwrap();
+        rustix::io::ioctl_fionbio(&screen, true).unwrap();
+        let terminal = Self { screen: screen.into(), keyboard, name };
+        terminal.fill(secret);
+        terminal
+    }
+
+    fn fill(&self, secret: &str) {
+        (&self.screen).write_all(format!("{secret}\n").as_bytes()).unwrap();
+    }
+
+    /// What was written to it, typed into it, or read from it.
+    fn heard(&self, secret: &str) -> Vec<String> {
+        let mut findings = Vec::new();
+        if (&self.screen).read(&mut [0; 64]).is_ok_and(|count| count > 0) {
+            findings.push("wrote to the owner's terminal".to_owned());
+        }
+        let waiting = rustix::io::ioctl_fionread(&self.keyboard).unwrap();
+        let typed = u64::try_from(secret.len() + 1).unwrap();
+        if waiting != typed {
+            findings.push(format!("left {waiting} of {typed} bytes at the owner's terminal"));
+            rustix::termios::tcflush(&self.keyboard, rustix::termios::QueueSelector::IFlush)
+                .unwrap();
+            self.fill(secret);
         }
         findings
     }

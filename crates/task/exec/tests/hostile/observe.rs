@@ -83,11 +83,12 @@ fn is_root() -> bool {
     status.lines().any(|line| line.starts_with("Uid:\t0\t"))
 }
 
-/// The processes inside: everything below us but the tool itself and its waiting first process.
+/// The processes inside: everything below us but the tools, and the waiting first process of one.
 fn guests() -> Vec<u32> {
     let name = |process: &u32| fs::read_to_string(format!("/proc/{process}/comm"));
     let mut guests = below(std::process::id());
-    guests.retain(|process| name(process).is_ok_and(|name| name.trim_end() != "bwrap"));
+    let tools = ["bwrap", "slirp4netns"];
+    guests.retain(|process| name(process).is_ok_and(|name| !tools.contains(&name.trim_end())));
     guests
 }
 

@@ -20,6 +20,8 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
         cgroups(machine),
         judge_landlock(landlock()),
         seccomp(machine),
+        engine(machine),
+        network(machine),
     ]
 }
 
@@ -155,6 +157,52 @@ fn judge_landlock(version: u32) -> Check {
     }
 }
 
+/// Images are handed out by an engine and run in our own sandbox, never by the engine.
+fn engine(machine: &Machine) -> Check {
+    let name = "container images";
+    let has = |program: &str| machine.program(program).is_some();
+    match (["podman", "docker"].into_iter().find(|engine| has(engine)), has("bwrap")) {
+        (Some(engine), true) => Check::ok(name, format!("by name from {engine}, in our sandbox")),
+        (None, true) => Check::ok(name, "from folders and files; by name with podman or docker"),
+        (engine, false) => {
+            let engine = engine.map_or_else(String::new, |engine| {
+                format!(" ({engine} is here, but is never handed the work itself)")
+            });
+            let packages = Packages {
+                debian: "bubblewrap",
+                fedora: "bubblewrap",
+                arch: "bubblewrap",
+                suse: "bubblewrap",
+            };
+            Check::failed(
+                name,
+                format!("not without bubblewrap{engine}"),
+                machine.install(packages),
+            )
+        }
+    }
+}
+
+/// Without these a guest can be granted no way to the internet; most need none.
+fn network(machine: &Machine) -> Check {
+    let name = "network of guests";
+    let packages = Packages {
+        debian: "slirp4netns",
+        fedora: "slirp4netns",
+        arch: "slirp4netns",
+        suse: "slirp4netns",
+    };
+    if machine.program("slirp4netns").is_none() {
+        let found = "none can be granted: slirp4netns is missing";
+        return Check::warn(name, found, machine.install(packages));
+    }
+    if !machine.has("dev/net/tun") {
+        let found = "none can be granted: the kernel has no /dev/net/tun";
+        return Check::warn(name, found, "sudo modprobe tun");
+    }
+    Check::ok(name, "can be granted, without a way to this machine or what is near")
+}
+
 fn seccomp(machine: &Machine) -> Check {
     let name = "seccomp";
     let actions = machine.text("proc/sys/kernel/seccomp/actions_avail").unwrap_or_default();
@@ -220,6 +268,32 @@ mod tests {
         let own = "sys/fs/cgroup/user.slice/me/cgroup.controllers";
         write(root.path(), own, "cpuset cpu io memory pids\n");
         assert_eq!(cgroups(&machine).found, "version 2, delegated");
+    }
+
+    #[test]
+    fn an_engine_alone_runs_no_images() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "bin/docker", "");
+        let path = root.path().join("bin").into_os_string();
+        let machine = Machine { path, ..machine(root.path()) };
+        let check = engine(&machine);
+        assert_eq!(check.state, State::Failed);
+        assert!(check.found.contains("docker is here, but"), "{}", check.found);
+        write(root.path(), "bin/bwrap", "");
+        assert_eq!(engine(&machine).state, State::Ok);
+        assert!(engine(&machine).found.contains("docker"));
+    }
+
+    #[test]
+    fn a_network_for_guests_needs_its_tool_and_its_device() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("bin").into_os_string();
+        let machine = Machine { path, ..machine(root.path()) };
+        assert_eq!(network(&machine).fix.as_deref(), Some("sudo apt install slirp4netns"));
+        write(root.path(), "bin/slirp4netns", "");
+        assert!(network(&machine).fix.unwrap().contains("modprobe tun"));
+        write(root.path(), "dev/net/tun", "");
+        assert_eq!(network(&machine).state, State::Ok);
     }
 
     #[test]

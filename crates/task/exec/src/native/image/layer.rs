@@ -52,12 +52,16 @@ impl Unpacker {
         Ok(Self { root, limits, entries: 0, bytes: 0, made: BTreeSet::new() })
     }
 
+    /// Bytes of the longest layer without compression: headers and padding come on top of what is
+    /// written, and they have an end as well.
+    pub(super) const fn most(&self) -> u64 {
+        self.limits.bytes.saturating_mul(2).saturating_add(1 << 20)
+    }
+
     /// Unpacks one layer from its uncompressed form.
     pub(super) fn layer(&mut self, layer: impl Read) -> Result<(), ImageError> {
         self.made.clear();
-        // Headers and padding come on top of what is written, and they have an end as well.
-        let most = self.limits.bytes.saturating_mul(2).saturating_add(1 << 20);
-        let mut archive = tar::Archive::new(layer.take(most));
+        let mut archive = tar::Archive::new(layer);
         let mut said = Said::default();
         for entry in archive.entries().map_err(malformed)?.raw(true) {
             let mut entry = entry.map_err(malformed)?;

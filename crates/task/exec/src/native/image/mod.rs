@@ -7,21 +7,27 @@
 //!
 //! Everything in an image comes from a stranger. Every part is checked against its digest, every
 //! count and size has a limit, and nothing is kept unless all of it was in order: a cache folder
-//! appears under the digest of its manifest at once or not at all.
+//! appears at once or not at all.
 //!
-//! Named images (those of a registry) are not fetched here.
+//! An image has two addresses. The digest of its manifest covers the parts as they are packed. Its
+//! **id**, the digest of its settings, covers the layers as they are unpacked, so it stays the same
+//! when somebody packs them in another way; engines know images by it.
 
+mod engine;
 mod layer;
+
+pub use engine::named;
 
 use flate2::read::MultiGzDecoder;
 use layer::Unpacker;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 /// What an image may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +54,26 @@ pub struct Image {
     pub root: PathBuf,
     /// The digest of its manifest, in hexadecimal.
     pub digest: String,
+    /// The digest of its settings, in hexadecimal.
+    pub id: String,
     /// What it runs when nothing else is said.
     pub command: Vec<String>,
+}
+
+impl Image {
+    /// Whether a text such as `sha256:…` is one of its two addresses.
+    pub fn is(&self, address: &str) -> bool {
+        let hexadecimal = address.strip_prefix("sha256:");
+        hexadecimal.is_some_and(|address| address == self.digest || address == self.id)
+    }
+}
+
+/// What is kept of an image beside its files.
+#[derive(Debug, Deserialize, Serialize)]
+struct Kept {
+    digest: String,
+    id: String,
+    command: Vec<String>,
 }
 
 /// Why an image was not taken.
@@ -72,6 +96,14 @@ pub enum ImageError {
     Digest {
         /// What was expected.
         digest: String,
+    },
+    /// No engine of this machine has it.
+    #[error("there is no image `{name}`: {why}")]
+    Unknown {
+        /// As it was asked for.
+        name: String,
+        /// What the engine says.
+        why: String,
     },
     /// Over a limit.
     #[error("the image has more than {limit} {what}")]
@@ -100,6 +132,12 @@ pub enum ImageError {
 
 /// Bytes of an index, a manifest or the settings.
 const LARGEST_TEXT: u64 = 4 << 20;
+/// The folder of an image's files, in its place in the cache.
+const FILES: &str = "files";
+/// What else is kept there.
+const KEPT: &str = "image.json";
+/// The largest window of a compressed layer, as a power of two: so much memory it costs to unpack.
+const WINDOW: u32 = 27;
 /// Indexes within indexes.
 const DEEPEST_INDEX: usize = 4;
 
@@ -129,10 +167,17 @@ struct Manifest {
     layers: Vec<Part>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Settings {
     #[serde(default)]
     config: Runs,
+    rootfs: Unpacked,
+}
+
+#[derive(Debug, Deserialize)]
+struct Unpacked {
+    /// The digests of the layers without compression, oldest first.
+    diff_ids: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -145,9 +190,7 @@ struct Runs {
 
 /// Unpacks an image into a cache folder, or finds it there.
 pub fn unpack(source: &Path, cache: &Path, limits: ImageLimits) -> Result<Image, ImageError> {
-    fs::create_dir_all(cache).map_err(system("making the cache"))?;
-    let scratch = tempfile::Builder::new().prefix(".unpack-").tempdir_in(cache);
-    let scratch = scratch.map_err(system("making a folder"))?;
+    let scratch = scratch(cache)?;
     let unpacked = scratch.path().join("layout");
     let layout = if source.is_dir() {
         source
@@ -160,20 +203,59 @@ pub fn unpack(source: &Path, cache: &Path, limits: ImageLimits) -> Result<Image,
     let settings: Settings = read(&blob(layout, &manifest.config)?, Some(&manifest.config))?;
     let runs = settings.config;
     let command = runs.entry.into_iter().chain(runs.command).flatten().collect();
-    let root = cache.join(&digest);
-    if !root.is_dir() {
-        let fresh = scratch.path().join("root");
-        fs::create_dir(&fresh).map_err(system("making a folder"))?;
-        let readable = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(&fresh, readable).map_err(system("opening a folder"))?;
-        layers(layout, &manifest, &fresh, limits)?;
-        match fs::rename(&fresh, &root) {
-            // Somebody else was faster with the same image.
-            Err(_) if root.is_dir() => {}
-            other => other.map_err(system("keeping an image"))?,
-        }
+    let id = hexadecimal(&manifest.config)?.to_owned();
+    if let Some(image) = find(cache, &id) {
+        return Ok(Image { digest, ..image });
     }
-    Ok(Image { root, digest, command })
+    let fresh = scratch.path().join("image");
+    let files = fresh.join(FILES);
+    fs::create_dir_all(&files).map_err(system("making a folder"))?;
+    for folder in [&fresh, &files] {
+        let readable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(folder, readable).map_err(system("opening a folder"))?;
+    }
+    layers(layout, &manifest, &settings.rootfs.diff_ids, &files, limits)?;
+    let kept = Kept { digest, id, command };
+    let text = serde_json::to_vec(&kept).expect("a record of texts has a form");
+    fs::write(fresh.join(KEPT), text).map_err(system("keeping an image"))?;
+    let place = cache.join(&kept.id);
+    match fs::rename(&fresh, &place) {
+        // Somebody else was faster with the same image.
+        Err(_) if place.is_dir() => {}
+        other => other.map_err(system("keeping an image"))?,
+    }
+    let Kept { digest, id, command } = kept;
+    Ok(Image { root: place.join(FILES), digest, id, command })
+}
+
+/// Names the folder of unpacked images.
+pub const IMAGES: &str = "OPENGPU_IMAGES";
+
+/// Where unpacked images of this machine are kept: where whoever runs a guest can reach them, which
+/// is not root's own home.
+pub fn cache() -> PathBuf {
+    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    if let Some(folder) = folder(IMAGES) {
+        return folder;
+    }
+    let own = || folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
+    let own = own().filter(|_| !rustix::process::getuid().is_root());
+    own.unwrap_or_else(|| PathBuf::from("/var/cache")).join("opengpu/images")
+}
+
+/// An image that was unpacked before, by its id.
+fn find(cache: &Path, id: &str) -> Option<Image> {
+    let place = cache.join(id);
+    let text = fs::read(place.join(KEPT)).ok()?;
+    let Kept { digest, id, command } = serde_json::from_slice(&text).ok()?;
+    Some(Image { root: place.join(FILES), digest, id, command })
+}
+
+/// A folder in the cache that goes away.
+fn scratch(cache: &Path) -> Result<TempDir, ImageError> {
+    fs::create_dir_all(cache).map_err(system("making the cache"))?;
+    let scratch = tempfile::Builder::new().prefix(".unpack-").tempdir_in(cache);
+    scratch.map_err(system("making a folder"))
 }
 
 /// Takes the known names of a layout out of a tar file, and nothing else.
@@ -235,25 +317,46 @@ fn choose(parts: &[Part]) -> Result<&Part, ImageError> {
 fn layers(
     layout: &Path,
     manifest: &Manifest,
+    unpacked: &[String],
     root: &Path,
     limits: ImageLimits,
 ) -> Result<(), ImageError> {
+    if manifest.layers.len() != unpacked.len() {
+        return Err(ImageError::Malformed { what: "its settings name other layers".into() });
+    }
     if manifest.layers.len() > limits.layers {
         let limit = u64::try_from(limits.layers).unwrap_or(u64::MAX);
         return Err(ImageError::TooMany { what: "layers", limit });
     }
     let mut unpacker = Unpacker::new(root, limits)?;
-    for part in &manifest.layers {
+    for (part, digest) in manifest.layers.iter().zip(unpacked) {
         let file = File::open(blob(layout, part)?).map_err(system("opening a layer"))?;
         let mut read = Counted::new(file, part.size);
-        match part.kind.rsplit(['.', '+']).next() {
-            Some("gzip") => unpacker.layer(MultiGzDecoder::new(&mut read))?,
-            Some("tar") => unpacker.layer(&mut read)?,
+        let found = match part.kind.rsplit(['.', '+']).next() {
+            Some("gzip") => layer(&mut unpacker, MultiGzDecoder::new(&mut read))?,
+            Some("zstd") => {
+                let mut decoder = zstd::Decoder::new(&mut read).map_err(unreadable)?;
+                decoder.window_log_max(WINDOW).map_err(unreadable)?;
+                layer(&mut unpacker, decoder)?
+            }
+            Some("tar") => layer(&mut unpacker, &mut read)?,
             _ => return Err(ImageError::Unsupported { what: format!("layers of {}", part.kind) }),
-        }
+        };
         read.verify(part)?;
+        if digest.strip_prefix("sha256:") != Some(&found) {
+            return Err(ImageError::Digest { digest: digest.clone() });
+        }
     }
     Ok(())
+}
+
+/// Unpacks a layer, and gives the digest of its form without compression.
+fn layer(unpacker: &mut Unpacker, layer: impl Read) -> Result<String, ImageError> {
+    let mut hashed = Hashed { read: layer.take(unpacker.most()), hasher: Sha256::new() };
+    unpacker.layer(&mut hashed)?;
+    // An archive may end before its file does.
+    io::copy(&mut hashed, &mut io::sink()).map_err(unreadable)?;
+    Ok(hex::encode(hashed.hasher.finalize()))
 }
 
 /// Reads a text of an image; its digest is checked when there is one.
@@ -286,22 +389,25 @@ fn is_digest(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Hashes what passes, and ends where the part should end.
+/// Hashes what passes.
 #[derive(Debug)]
-struct Counted {
-    file: io::Take<File>,
+struct Hashed<R> {
+    read: R,
     hasher: Sha256,
 }
 
+/// It ends where the part should end.
+type Counted = Hashed<io::Take<File>>;
+
 impl Counted {
     fn new(file: File, size: u64) -> Self {
-        Self { file: file.take(size), hasher: Sha256::new() }
+        Self { read: file.take(size), hasher: Sha256::new() }
     }
 
     /// Reads what is left and compares.
     fn verify(mut self, part: &Part) -> Result<(), ImageError> {
         io::copy(&mut self, &mut io::sink()).map_err(unreadable)?;
-        let longer = self.file.get_mut().read(&mut [0]).map_err(unreadable)? > 0;
+        let longer = self.read.get_mut().read(&mut [0]).map_err(unreadable)? > 0;
         let found = hex::encode(self.hasher.finalize());
         if longer || hexadecimal(part)? != found {
             return Err(ImageError::Digest { digest: part.digest.clone() });
@@ -310,9 +416,9 @@ impl Counted {
     }
 }
 
-impl Read for Counted {
+impl<R: Read> Read for Hashed<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read(buffer)?;
+        let count = self.read.read(buffer)?;
         self.hasher.update(buffer.get(..count).unwrap_or_default());
         Ok(count)
     }
