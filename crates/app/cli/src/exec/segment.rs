@@ -8,7 +8,7 @@ use crate::{
 use anyhow::Result;
 use clap::Args;
 use opengpu_exec::{
-    Data, Supervisor,
+    Data, Launch, Supervisor,
     compare::{Comparison, compare},
     record::{Record, RecordError},
     run::Repeat,
@@ -47,7 +47,8 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
         steps: record.facts.steps,
         emitted,
     };
-    let supervisor = Supervisor::new(super::launch(&arguments.machine)?);
+    let launch = super::launch(&arguments.machine)?;
+    let supervisor = Supervisor::new(Launch { reads: vec![folder], ..launch });
     let ticket = supervisor.repeat(&program, Data::File(input), state, &which)?;
     let (found, usage) = ticket.wait_repeated().map_err(|(fault, _)| super::complaint(&fault))?;
     let comparison = compare(program.manifest.class, &claimed, &found);

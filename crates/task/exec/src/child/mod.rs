@@ -20,6 +20,7 @@ use crate::registry::Registry;
 use crate::run::{self, Observer, Repeat, Repeated};
 use crate::stop::Stop;
 use crate::usage::{Usage, Watch};
+use crate::walls::Grant;
 use opengpu_crypto::Digest;
 use opengpu_types::{ProgramId, Segment, SegmentIndex};
 use opengpu_verify::trace::Emitted;
@@ -39,8 +40,19 @@ const BUFFER: usize = 64 << 10;
 
 /// Serves the supervisor at the other end of the standard streams until it is gone.
 pub fn serve() -> io::Result<()> {
+    serve_with(Registry::default())
+}
+
+/// The same with other back ends. Whatever they are, they run behind the walls that the supervisor
+/// wants, which is the first thing that it says.
+pub fn serve_with(registry: Registry) -> io::Result<()> {
     let output = own_output()?;
-    serve_on(io::stdin(), output, Registry::default())
+    let grant: Option<Option<Grant>> = protocol::read(&mut io::stdin().lock(), &mut Vec::new())?;
+    let Some(grant) = grant else { return Ok(()) };
+    if let Some(grant) = &grant {
+        grant.raise()?;
+    }
+    serve_on(io::stdin(), output, registry.behind(grant.is_some()))
 }
 
 /// Takes standard output for the protocol alone: whatever else prints goes to standard error.

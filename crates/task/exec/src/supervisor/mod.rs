@@ -10,6 +10,8 @@
 //! - Every ticket ends, with an output or with a [`Fault`]: a process that dies, hangs, floods its
 //!   memory or breaks the protocol ends its tickets, and the next run starts another process.
 //! - A wish to stop is first told to the executor; one that does not follow within [`GRACE`] is killed.
+//! - What an executor may touch is fixed when it is started ([`Launch`]): the files of the program that
+//!   it is started for, and what is named there. A program that needs more is refused.
 //! - Nothing stays behind: the process is killed and waited for when its supervisor is dropped.
 
 mod process;
@@ -24,6 +26,7 @@ use crate::fault::{Fault, Refusal};
 use crate::program::Program;
 use crate::protocol::{Data, Request};
 use crate::run::Repeat;
+use crate::walls::Grant;
 use opengpu_types::ProgramId;
 use process::Process;
 use std::collections::BTreeMap;
@@ -80,6 +83,8 @@ pub struct Supervisor {
 #[derive(Debug)]
 struct Current {
     process: Process,
+    /// What its walls leave; none if it has none.
+    grant: Option<Grant>,
     bays: BTreeMap<ProgramId, u32>,
 }
 
@@ -171,22 +176,47 @@ impl Supervisor {
         if current.as_ref().is_some_and(|current| current.process.is_dead()) {
             *current = None;
         }
+        let known = current.as_ref().and_then(|current| current.bays.get(&program.id).copied());
+        let grant = match known {
+            Some(_) => None,
+            None => self.grant(program)?,
+        };
         let current = match current {
             Some(current) => current,
             None => {
-                let process = Process::start(&self.launch)?;
-                current.insert(Current { process, bays: BTreeMap::new() })
+                let process = Process::start(&self.launch, grant.as_ref())?;
+                current.insert(Current { process, grant: grant.clone(), bays: BTreeMap::new() })
             }
         };
-        let bay = match current.bays.get(&program.id) {
-            Some(bay) => *bay,
-            None => {
+        let bay = match known {
+            Some(bay) => bay,
+            None if covers(current.grant.as_ref(), grant.as_ref()) => {
                 let bay = u32::try_from(current.bays.len()).map_err(io::Error::other)?;
                 current.process.prepare(bay, program)?;
                 current.bays.insert(program.id, bay);
                 bay
             }
+            None => {
+                let reason = "its executor was started for other programs".to_owned();
+                return Err(Refusal::Machine { reason }.into());
+            }
         };
         Ok((&current.process, bay))
+    }
+
+    /// What an executor of this program may touch; none if the program has a sandbox of its own.
+    fn grant(&self, program: &Program) -> Result<Option<Grant>, StartError> {
+        let Launch { reads, writes, .. } = &self.launch;
+        let grant = Grant::of(program)?;
+        Ok(grant.map(|grant| grant.with(reads, writes)).transpose()?)
+    }
+}
+
+/// Whether an executor with these walls serves a program that needs those.
+fn covers(walls: Option<&Grant>, needed: Option<&Grant>) -> bool {
+    match (walls, needed) {
+        (Some(walls), Some(needed)) => walls.covers(needed),
+        (None, None) => true,
+        _ => false,
     }
 }

@@ -7,6 +7,8 @@ use crate::program::Program;
 use crate::protocol::{self, Event, News, Request};
 use crate::stop::milliseconds;
 use crate::usage::Usage;
+use crate::walls::Grant;
+use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
@@ -37,6 +39,11 @@ pub struct Launch {
     pub threads: Option<u32>,
     /// Id of the device that it uses; the first one if none.
     pub device: Option<String>,
+    /// What it may read besides the files of the program that it is started for: inputs, states,
+    /// more programs.
+    pub reads: Vec<PathBuf>,
+    /// Folders for states.
+    pub writes: Vec<PathBuf>,
 }
 
 /// The variable that names an executor's device.
@@ -54,6 +61,15 @@ const ENVIRONMENT: [&str; 10] = [
     "RUST_LOG",
     "VK_ICD_FILENAMES",
     "VK_DRIVER_FILES",
+];
+
+/// What is set in every executor. Drivers keep no compiled kernels: a folder that all executors write
+/// is a way from one lease to the next. The allocator starts no threads of its own, because walls are
+/// raised by the only thread.
+const SETTINGS: [(&str, &str); 3] = [
+    ("MESA_SHADER_CACHE_DISABLE", "true"),
+    ("__GL_SHADER_DISK_CACHE", "0"),
+    ("_RJEM_MALLOC_CONF", "background_thread:false"),
 ];
 
 /// A running executor. It is killed and waited for when this is dropped.
@@ -212,22 +228,29 @@ impl Open {
 }
 
 impl Writer {
+    /// Says something that is not sent yet.
+    fn say<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
+        protocol::write(&mut self.stream, message, &mut self.scratch)
+    }
+
     fn send<'a>(&mut self, requests: impl IntoIterator<Item = &'a Request>) -> io::Result<()> {
         for request in requests {
-            protocol::write(&mut self.stream, request, &mut self.scratch)?;
+            self.say(request)?;
         }
         self.stream.flush()
     }
 }
 
 impl Process {
-    /// Starts an executor and the threads that watch it.
-    pub(super) fn start(launch: &Launch) -> io::Result<Self> {
+    /// Starts an executor and the threads that watch it; what it is granted is the first thing that it
+    /// hears.
+    pub(super) fn start(launch: &Launch, grant: Option<&Grant>) -> io::Result<Self> {
         let mut command = Command::new(&launch.program);
         command
             .args(&launch.arguments)
             .env_clear()
             .envs(ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+            .envs(SETTINGS)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -263,6 +286,7 @@ impl Process {
         spawn("reader", move || read_events(&shared, stdout, &answer, ear, &words))?;
         let shared = Arc::clone(&process.shared);
         spawn("watch", move || watch::watch(&shared))?;
+        process.writer().say(&grant)?;
         Ok(process)
     }
 
@@ -287,7 +311,11 @@ impl Process {
         self.shared.changed.notify_all();
         let folder = std::path::absolute(program.folder())?;
         let request = Request::Prepare { bay, folder, id: program.id.0.0 };
-        self.send([&request])?;
+        match self.send([&request]) {
+            // It is dead or dying, and its end says more.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            sent => sent?,
+        }
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = answers.recv();
         self.shared.lock().remove(number);
@@ -324,7 +352,11 @@ impl Process {
     }
 
     fn send<'a>(&self, requests: impl IntoIterator<Item = &'a Request>) -> io::Result<()> {
-        self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner).send(requests)
+        self.writer().send(requests)
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
