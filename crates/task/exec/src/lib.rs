@@ -49,5 +49,5 @@ pub use program::Program;
 pub use protocol::{Data, News};
 pub use registry::Registry;
 pub use stop::Stop;
-pub use supervisor::{Errand, GRACE, Launch, Outcome, StartError, Supervisor, Ticket};
+pub use supervisor::{Check, Errand, GRACE, Launch, Outcome, StartError, Supervisor, Ticket};
 pub use usage::Usage;

@@ -59,6 +59,11 @@ impl Grant {
         Ok(Some(Self { reads, writes: Vec::new(), devices }))
     }
 
+    /// Whether it talks to GPUs.
+    pub(crate) const fn devices(&self) -> bool {
+        self.devices
+    }
+
     /// Adds what whoever starts it allows. Paths mean the same in both processes from now on.
     pub(crate) fn with(mut self, reads: &[PathBuf], writes: &[PathBuf]) -> io::Result<Self> {
         self.reads.extend_from_slice(reads);
@@ -87,7 +92,6 @@ impl Grant {
 
     /// Other systems have none.
     #[cfg(not(target_os = "linux"))]
-    #[expect(clippy::unnecessary_wraps, reason = "the shape of the other system")]
     pub(crate) const fn raise(&self) -> io::Result<()> {
         Ok(())
     }

@@ -131,7 +131,11 @@ fn attend(ticket: Ticket, progress: &mut Progress) -> Result<Outcome> {
     let outcome = ticket.wait(|news| match news {
         News::Begun { segments } => progress.begin(*segments),
         News::Segment(segment) => progress.segment(segment),
-        News::Emitted(_) | News::Finished { .. } | News::Repeated { .. } | News::Failed { .. } => {}
+        News::Emitted(_)
+        | News::Finished { .. }
+        | News::Repeated { .. }
+        | News::Weighed { .. }
+        | News::Failed { .. } => {}
     });
     over.store(true, Ordering::Relaxed);
     listener.thread().unpark();

@@ -12,7 +12,7 @@ mod ticker;
 mod voice;
 
 use crate::artifact;
-use crate::backend::Prepared;
+use crate::backend::{Prepared, Weighed};
 use crate::fault::{Fault, Refusal};
 use crate::program::{Limits, Program};
 use crate::protocol::{self, Data, Event, News, Request};
@@ -224,6 +224,27 @@ impl<W: Write> Executor<W> {
                     Ok(Ended::Repeated(found))
                 })
             }
+            Request::Weigh {
+                ticket,
+                bay,
+                input,
+                claimed,
+                index,
+                segments,
+                steps,
+                milliseconds,
+            } => {
+                let errand = Errand { ticket, bay, input, milliseconds };
+                self.run(errand, |bay, input, stop, _, usage| {
+                    let index = SegmentIndex(index);
+                    let which = Repeat { index, segments, steps, emitted: Emitted::NOTHING };
+                    let prepared = &mut *bay.prepared;
+                    let (weighed, metered) =
+                        run::weigh(prepared, input, &claimed, &which, &bay.limits, stop)?;
+                    usage.add(&metered);
+                    Ok(Ended::Weighed(weighed))
+                })
+            }
             // The reader keeps these to itself.
             Request::Cancel { .. } => Ok(()),
         }
@@ -274,6 +295,7 @@ impl<W: Write> Executor<W> {
             Ok(Ended::Repeated(Repeated { segment, state, emitted })) => {
                 News::Repeated { segment, state, emitted, usage }
             }
+            Ok(Ended::Weighed(weighed)) => News::Weighed { weighed, usage },
             Err(fault) => News::Failed { fault, usage },
         };
         teller.tell(news);
@@ -285,6 +307,7 @@ impl<W: Write> Executor<W> {
 enum Ended {
     Finished { steps: u64, output: [u8; 32] },
     Repeated(Repeated),
+    Weighed(Weighed),
 }
 
 /// What every run has.

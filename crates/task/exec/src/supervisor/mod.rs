@@ -14,20 +14,24 @@
 //!   it is started for, and what is named there. A program that needs more is refused.
 //! - Nothing stays behind: the process is killed and waited for when its supervisor is dropped.
 
+mod check;
 mod process;
 mod ticket;
 mod watch;
 
+pub use check::Check;
 pub(crate) use process::DEVICE;
 pub use process::Launch;
 pub use ticket::{Outcome, Ticket};
 
+use crate::artifact;
 use crate::fault::{Fault, Refusal};
-use crate::program::Program;
+use crate::program::{Class, Program};
 use crate::protocol::{Data, Request};
-use crate::run::Repeat;
+use crate::run::{Repeat, Repeated};
 use crate::walls::Grant;
-use opengpu_types::ProgramId;
+use check::How;
+use opengpu_types::{ArtifactId, ProgramId};
 use process::Process;
 use std::collections::BTreeMap;
 use std::io;
@@ -156,6 +160,45 @@ impl Supervisor {
         };
         let mut tickets = process.submit([(program.manifest.limits.time, request)])?;
         tickets.pop().ok_or_else(|| io::Error::other("no ticket was given").into())
+    }
+
+    /// Checks what was claimed for a segment, by the class of its program: by repeating the segment, or
+    /// by weighing its output where nobody would find the same. `state` is the one before it.
+    pub fn check<'a>(
+        &self,
+        program: &'a Program,
+        input: Data,
+        state: Data,
+        which: &Repeat,
+        claimed: &'a Repeated,
+    ) -> Result<Check<'a>, StartError> {
+        let weighs = program.manifest.class == Class::Likelihood && which.index.0 > 0;
+        let manifest = &program.manifest;
+        if !weighs {
+            let ticket = self.repeat(program, input, state, which)?;
+            return Ok(Check { manifest, claimed, how: How::Repeated(ticket) });
+        }
+        let before = match &state {
+            Data::Inline(bytes) => ArtifactId::of(bytes),
+            Data::File(path) => artifact::address(path)?,
+        };
+        let mut current = self.lock();
+        let (process, bay) = self.ready(&mut current, program)?;
+        let (index, segments, steps) = (which.index.0, which.segments, which.steps);
+        let output = claimed.emitted.clone();
+        let request = move |ticket, milliseconds| Request::Weigh {
+            ticket,
+            bay,
+            input,
+            claimed: output,
+            index,
+            segments,
+            steps,
+            milliseconds,
+        };
+        let mut tickets = process.submit([(manifest.limits.time, request)])?;
+        let ticket = tickets.pop().ok_or_else(|| io::Error::other("no ticket was given"))?;
+        Ok(Check { manifest, claimed, how: How::Weighed { ticket, before } })
     }
 
     /// The process number of the executor, while there is one.

@@ -18,6 +18,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// News of a ticket that may wait for its owner; then the executor waits, too.
 const NEWS: usize = 1024;
@@ -63,20 +64,16 @@ const ENVIRONMENT: [&str; 10] = [
     "VK_DRIVER_FILES",
 ];
 
-/// What is set in every executor. Drivers keep no compiled kernels: a folder that all executors write
-/// is a way from one lease to the next. The allocator starts no threads of its own, because walls are
-/// raised by the only thread.
-const SETTINGS: [(&str, &str); 3] = [
-    ("MESA_SHADER_CACHE_DISABLE", "true"),
-    ("__GL_SHADER_DISK_CACHE", "0"),
-    ("_RJEM_MALLOC_CONF", "background_thread:false"),
-];
+/// Where drivers keep compiled kernels, by their makers.
+const CACHES: [&str; 2] = ["MESA_SHADER_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH"];
 
 /// A running executor. It is killed and waited for when this is dropped.
 #[derive(Debug)]
 pub(super) struct Process {
     shared: Arc<Shared>,
     answers: Mutex<Receiver<Event>>,
+    /// Goes away with it.
+    _cache: Option<TempDir>,
 }
 
 /// What the threads around a process have in common.
@@ -250,7 +247,8 @@ impl Process {
             .args(&launch.arguments)
             .env_clear()
             .envs(ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
-            .envs(SETTINGS)
+            // Walls are raised by the only thread, so the allocator starts none of its own.
+            .env("_RJEM_MALLOC_CONF", "background_thread:false")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -262,6 +260,22 @@ impl Process {
         if let Some(device) = &launch.device {
             command.env(DEVICE, device);
         }
+        // A driver without a place for compiled kernels compiles them for every dispatch, and one that
+        // all executors share is a way from one lease to the next.
+        let cache = match grant.filter(|grant| grant.devices()) {
+            Some(_) => Some(tempfile::Builder::new().prefix("opengpu-executor-").tempdir()?),
+            None => None,
+        };
+        let grant = match &cache {
+            Some(cache) => {
+                command.envs(CACHES.map(|name| (name, cache.path())));
+                grant
+                    .cloned()
+                    .map(|grant| grant.with(&[], &[cache.path().to_owned()]))
+                    .transpose()?
+            }
+            None => grant.cloned(),
+        };
         // Signals of a terminal are for the supervisor, which tells its executor what to do.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
@@ -279,7 +293,7 @@ impl Process {
         });
         let (answer, answers) = sync_channel(1);
         let words = Arc::new(Mutex::new(VecDeque::new()));
-        let process = Self { shared, answers: Mutex::new(answers) };
+        let process = Self { shared, answers: Mutex::new(answers), _cache: cache };
         let heard = Arc::clone(&words);
         let ear = spawn("last words", move || listen(stderr, &heard))?;
         let shared = Arc::clone(&process.shared);

@@ -98,10 +98,12 @@ fn drop_capabilities() -> io::Result<()> {
 }
 
 fn restrict(grant: &Grant) -> Result<u8, landlock::RulesetError> {
-    use AccessFs::{IoctlDev, MakeReg, ReadDir, ReadFile, RemoveFile, Truncate, WriteFile};
+    use AccessFs::{
+        IoctlDev, MakeDir, MakeReg, ReadDir, ReadFile, RemoveFile, Truncate, WriteFile,
+    };
     // Nothing is executed: a library is read and mapped.
     let read: BitFlags<_> = ReadFile | ReadDir;
-    let write = read | WriteFile | Truncate | MakeReg | RemoveFile;
+    let write = read | WriteFile | Truncate | MakeDir | MakeReg | RemoveFile;
     let device = read | WriteFile | IoctlDev;
     let mut system: Vec<_> = SYSTEM.into_iter().map(PathBuf::from).collect();
     for name in ["VK_ICD_FILENAMES", "VK_DRIVER_FILES"] {

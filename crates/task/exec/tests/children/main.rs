@@ -37,6 +37,10 @@ fn main() -> ExitCode {
             walls::serve();
             return ExitCode::SUCCESS;
         }
+        Some("scales") => {
+            traces::serve();
+            return ExitCode::SUCCESS;
+        }
         // Executors that have been taken over by what they run.
         Some("mute") => {
             let _ = std::io::read_to_string(std::io::stdin());
