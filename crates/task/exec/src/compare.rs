@@ -67,6 +67,7 @@ pub fn compare(manifest: &Manifest, claimed: &Repeated, found: &Repeated) -> Com
 }
 
 /// Judges a text by how far its tokens are from what the model would have chosen.
+#[expect(clippy::float_arithmetic, reason = "shares for people")]
 pub fn weighed(weighed: &Weighed) -> Comparison {
     let (count, mean, worst) = match weighed {
         Weighed::Wrong { what } => return Comparison::Different { what: what.clone() },

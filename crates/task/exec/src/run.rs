@@ -125,14 +125,14 @@ pub fn weigh(
     prepared: &mut dyn Prepared,
     input: &[u8],
     claimed: &[u8],
-    which: &Repeat,
+    span: Span,
     limits: &Limits,
     stop: &Arc<Stop>,
 ) -> Result<(Weighed, Metered), Fault> {
     check_input(input, limits)?;
     let mut sink = |_: &[u8]| {};
-    let mut work = Work::new(limits, Arc::clone(stop), which.emitted, limits.output, &mut sink);
-    let span = span(which.index.0, which.segments, which.steps);
+    let stop = Arc::clone(stop);
+    let mut work = Work::new(limits, stop, Emitted::NOTHING, limits.output, &mut sink);
     let weighed = prepared.weigh(input, claimed, span, &mut work)?;
     work.emit(claimed)?;
     Ok((weighed, work.end().0))

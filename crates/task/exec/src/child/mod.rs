@@ -236,11 +236,10 @@ impl<W: Write> Executor<W> {
             } => {
                 let errand = Errand { ticket, bay, input, milliseconds };
                 self.run(errand, |bay, input, stop, _, usage| {
-                    let index = SegmentIndex(index);
-                    let which = Repeat { index, segments, steps, emitted: Emitted::NOTHING };
-                    let prepared = &mut *bay.prepared;
+                    let Bay { prepared, limits } = bay;
+                    let span = run::span(index, segments, steps);
                     let (weighed, metered) =
-                        run::weigh(prepared, input, &claimed, &which, &bay.limits, stop)?;
+                        run::weigh(&mut **prepared, input, &claimed, span, limits, stop)?;
                     usage.add(&metered);
                     Ok(Ended::Weighed(weighed))
                 })

@@ -197,8 +197,8 @@ impl<'a> Claimed<'a> {
         }
     }
 
-    fn is_over(mut self) -> bool {
-        self.0.next().is_none()
+    fn is_over(&self) -> bool {
+        self.0.clone().next().is_none()
     }
 }
 
