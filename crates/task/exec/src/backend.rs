@@ -84,6 +84,26 @@ pub enum Weighed {
     },
 }
 
+impl Weighed {
+    /// Choices that are off by these shares, from 0 to 1.
+    #[expect(clippy::float_arithmetic, reason = "shares of probability are floats")]
+    pub fn of(offs: &[f64]) -> Self {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is from 0 to a million"
+        )]
+        let millionths = |share: f64| (share.clamp(0.0, 1.0) * 1e6).round() as u32;
+        #[expect(clippy::cast_precision_loss, reason = "an output has fewer tokens than 2^53")]
+        let count = offs.len().max(1) as f64;
+        Self::Choices {
+            count: u64::try_from(offs.len()).unwrap_or(u64::MAX),
+            mean: millionths(offs.iter().sum::<f64>() / count),
+            worst: millionths(offs.iter().copied().fold(0.0, f64::max)),
+        }
+    }
+}
+
 /// How a run begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begun {

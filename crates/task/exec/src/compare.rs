@@ -23,9 +23,9 @@ pub const PSNR: f64 = 40.0;
 /// Least likeness of the structure of two pictures.
 pub const SSIM: f64 = 0.98;
 /// Most that the tokens of a text may be off on average, in millionths.
-pub const MEAN: u32 = 50_000;
+pub const MEAN: u32 = 30_000;
 /// Most that one token may be off, in millionths.
-pub const WORST: u32 = 600_000;
+pub const WORST: u32 = 500_000;
 
 /// What a comparison came to.
 #[derive(Clone, Debug, PartialEq)]

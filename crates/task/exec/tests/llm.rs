@@ -286,14 +286,7 @@ fn judged(model: &mut Model, prompt: &Prompt, sampling: &Sampling, tokens: &[u32
     let Some(replayed) = replayed else {
         return compare::weighed(&Weighed::Wrong { what: "no such answer".to_owned() });
     };
-    let millionths = |share: f64| (share * 1e6).round() as u32;
-    let offs = &replayed.offs;
-    let weighed = Weighed::Choices {
-        count: offs.len() as u64,
-        mean: millionths(offs.iter().sum::<f64>() / offs.len() as f64),
-        worst: millionths(offs.iter().copied().fold(0.0, f64::max)),
-    };
-    compare::weighed(&weighed)
+    compare::weighed(&Weighed::of(&replayed.offs))
 }
 
 #[test]

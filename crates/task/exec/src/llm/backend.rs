@@ -144,30 +144,12 @@ impl Prepared for Speaks {
         if !lines.is_over() {
             return Ok(wrong("there are more answers than requests"));
         }
-        Ok(weight(&offs))
+        Ok(Weighed::of(&offs))
     }
 }
 
 fn wrong(what: &str) -> Weighed {
     Weighed::Wrong { what: what.to_owned() }
-}
-
-/// Choices and how far they are off, in millionths.
-#[expect(clippy::float_arithmetic, reason = "shares of probability are floats")]
-fn weight(offs: &[f64]) -> Weighed {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it is from 0 to a million"
-    )]
-    let millionths = |share: f64| (share.clamp(0.0, 1.0) * 1e6).round() as u32;
-    #[expect(clippy::cast_precision_loss, reason = "an output has fewer tokens than 2^53")]
-    let count = offs.len().max(1) as f64;
-    Weighed::Choices {
-        count: u64::try_from(offs.len()).unwrap_or(u64::MAX),
-        mean: millionths(offs.iter().sum::<f64>() / count),
-        worst: millionths(offs.iter().copied().fold(0.0, f64::max)),
-    }
 }
 
 /// Lines of an output that somebody claims.
