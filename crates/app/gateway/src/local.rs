@@ -64,7 +64,8 @@ impl Local {
                 News::Begun { .. }
                 | News::Segment(_)
                 | News::Finished { .. }
-                | News::Repeated { .. } => {}
+                | News::Repeated { .. }
+                | News::Weighed { .. } => {}
             }
         }
         Ok(())

@@ -15,6 +15,7 @@ use crate::program::{Limits, Program};
 use crate::stop::Stop;
 use opengpu_types::Metered;
 use opengpu_verify::trace::Emitted;
+use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -43,6 +44,18 @@ pub trait Prepared: Send {
         Ok(())
     }
 
+    /// Weighs an output that was claimed for these steps, without making it again: for programs of
+    /// class `likelihood`, which leave the state as it is.
+    fn weigh(
+        &mut self,
+        _input: &[u8],
+        _claimed: &[u8],
+        _steps: Span,
+        _work: &mut Work<'_>,
+    ) -> Result<Weighed, Fault> {
+        Err(Fault::program("programs of this kind have no likelihood"))
+    }
+
     /// What must be done every few milliseconds so that a wish to stop is seen; usually nothing.
     fn pulse(&self) -> Option<Pulse> {
         None
@@ -51,6 +64,45 @@ pub trait Prepared: Send {
 
 /// Makes what executes look at its [`Stop`].
 pub type Pulse = Arc<dyn Fn() + Send + Sync>;
+
+/// What an output that was claimed weighs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Weighed {
+    /// It has the form of an output; each of its choices is off by something, up to a million.
+    Choices {
+        /// How many there are.
+        count: u64,
+        /// Off by this on average.
+        mean: u32,
+        /// Off by this at most.
+        worst: u32,
+    },
+    /// No run gives this, whatever is chosen.
+    Wrong {
+        /// What is wrong, in words.
+        what: String,
+    },
+}
+
+impl Weighed {
+    /// Choices that are off by these shares, from 0 to 1.
+    #[expect(clippy::float_arithmetic, reason = "shares of probability are floats")]
+    pub fn of(offs: &[f64]) -> Self {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is from 0 to a million"
+        )]
+        let millionths = |share: f64| (share.clamp(0.0, 1.0) * 1e6).round() as u32;
+        #[expect(clippy::cast_precision_loss, reason = "an output has fewer tokens than 2^53")]
+        let count = offs.len().max(1) as f64;
+        Self::Choices {
+            count: u64::try_from(offs.len()).unwrap_or(u64::MAX),
+            mean: millionths(offs.iter().sum::<f64>() / count),
+            worst: millionths(offs.iter().copied().fold(0.0, f64::max)),
+        }
+    }
+}
 
 /// How a run begins.
 #[derive(Clone, Debug, PartialEq, Eq)]

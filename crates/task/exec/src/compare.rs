@@ -4,19 +4,28 @@
 //! |---|---|
 //! | exact | state, output and metered work are equal bit for bit |
 //! | tolerance | as 32-bit floats, no number is further off than the tolerance, relative to the largest |
-//! | perceptual | as 8-bit samples, the output's peak signal to noise is 40 dB or more; states are exact |
-//! | likelihood | a model finds the text likely; that needs the model and is not decided here |
+//! | perceptual | as 8-bit samples of a picture, PSNR is 40 dB and SSIM is 0.98 or more; states are exact |
+//! | likelihood | the model chooses the same tokens, or almost: see [`weighed`] |
 //! | none | equal bit for bit; otherwise nobody can tell |
 //!
-//! Exact and none need digests alone; the others need the bytes of both sides.
+//! Exact and none need digests alone; the others need the bytes of both sides. What was claimed is
+//! checked in one call by [`Supervisor::check`](crate::Supervisor::check), whatever the class.
 
-use crate::program::Class;
+mod picture;
+
+use crate::backend::Weighed;
+use crate::program::{Class, Manifest};
 use crate::run::Repeated;
+use opengpu_types::Metered;
 
-/// Largest error of a number, relative to the largest number of its side.
-pub const TOLERANCE: f32 = 1e-4;
 /// Least ratio of peak signal to noise of a picture.
 pub const PSNR: f64 = 40.0;
+/// Least likeness of the structure of two pictures.
+pub const SSIM: f64 = 0.98;
+/// Most that the tokens of a text may be off on average, in millionths.
+pub const MEAN: u32 = 30_000;
+/// Most that one token may be off, in millionths.
+pub const WORST: u32 = 500_000;
 
 /// What a comparison came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,16 +53,37 @@ impl Comparison {
     }
 }
 
-/// Compares what was claimed for a segment with what was found.
-pub fn compare(class: Class, claimed: &Repeated, found: &Repeated) -> Comparison {
+/// Compares what was claimed for a segment with what was found by repeating it.
+pub fn compare(manifest: &Manifest, claimed: &Repeated, found: &Repeated) -> Comparison {
     if claimed.segment == found.segment {
         return Comparison::Equal;
     }
-    match class {
+    match manifest.class {
         Class::Exact => Comparison::Different { what: difference(claimed, found) },
-        Class::Tolerance => tolerance(claimed, found),
-        Class::Perceptual => perceptual(claimed, found),
+        Class::Tolerance => tolerance(manifest.tolerance, claimed, found),
+        Class::Perceptual => perceptual(manifest, claimed, found),
         Class::Likelihood | Class::None => Comparison::Unknown,
+    }
+}
+
+/// Judges a text by how far its tokens are from what the model would have chosen.
+#[expect(clippy::float_arithmetic, reason = "shares for people")]
+pub fn weighed(weighed: &Weighed) -> Comparison {
+    let (count, mean, worst) = match weighed {
+        Weighed::Wrong { what } => return Comparison::Different { what: what.clone() },
+        Weighed::Choices { count, mean, worst } => (*count, *mean, *worst),
+    };
+    let percent = |millionths: u32| f64::from(millionths) / 10_000.0;
+    let found = format!(
+        "{count} tokens, off by {:.2} % on average and by {:.1} % at most",
+        percent(mean),
+        percent(worst)
+    );
+    if mean <= MEAN && worst <= WORST {
+        Comparison::Close { how: found }
+    } else {
+        let (mean, worst) = (percent(MEAN), percent(WORST));
+        Comparison::Different { what: format!("{found}; {mean} % and {worst} % are allowed") }
     }
 }
 
@@ -69,7 +99,7 @@ fn difference(claimed: &Repeated, found: &Repeated) -> String {
 }
 
 #[expect(clippy::float_arithmetic, reason = "floats are what is compared")]
-fn tolerance(claimed: &Repeated, found: &Repeated) -> Comparison {
+fn tolerance(tolerance: f32, claimed: &Repeated, found: &Repeated) -> Comparison {
     let mut worst = 0f32;
     for (a, b) in [(&claimed.state, &found.state), (&claimed.emitted, &found.emitted)] {
         if a == b {
@@ -85,10 +115,10 @@ fn tolerance(claimed: &Repeated, found: &Repeated) -> Comparison {
             worst = if error.is_finite() { worst.max(error) } else { f32::INFINITY };
         }
     }
-    if worst <= TOLERANCE {
+    if worst <= tolerance {
         Comparison::Close { how: format!("off by {worst:.1e} at most") }
     } else {
-        Comparison::Different { what: format!("off by {worst:.1e}, at most {TOLERANCE:.1e}") }
+        Comparison::Different { what: format!("off by {worst:.1e}, at most {tolerance:.1e}") }
     }
 }
 
@@ -96,22 +126,24 @@ fn floats(bytes: &[u8]) -> impl Iterator<Item = f32> {
     bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes))
 }
 
-#[expect(clippy::float_arithmetic, reason = "a ratio of noise is a float")]
-fn perceptual(claimed: &Repeated, found: &Repeated) -> Comparison {
-    let (a, b) = (&claimed.emitted, &found.emitted);
-    if claimed.segment.state != found.segment.state || a.len() != b.len() || a.is_empty() {
-        return Comparison::Different { what: difference(claimed, found) };
+fn perceptual(manifest: &Manifest, claimed: &Repeated, found: &Repeated) -> Comparison {
+    let different = |what: String| Comparison::Different { what };
+    let work = |side: &Repeated| Metered { fuel: 0, ..side.segment.metered };
+    if claimed.segment.state != found.segment.state || work(claimed) != work(found) {
+        return different(difference(claimed, found));
     }
-    let squares: u64 = a.iter().zip(b).map(|(a, b)| u64::from(a.abs_diff(*b)).pow(2)).sum();
-    #[expect(clippy::cast_precision_loss, reason = "a picture has fewer samples than 2^53")]
-    let noise = squares as f64 / a.len() as f64;
-    let psnr = 10.0 * (255.0f64.powi(2) / noise.max(f64::MIN_POSITIVE)).log10();
-    if psnr >= PSNR {
-        Comparison::Close { how: format!("{psnr:.1} dB of peak signal to noise") }
+    let pictures = [claimed, found].map(|side| picture::Picture::new(manifest, &side.emitted));
+    let [Some(a), Some(b)] = pictures else {
+        return different("the output is another, and nobody says how wide a picture it is".into());
+    };
+    let (Some(psnr), Some(ssim)) = (a.psnr(&b), a.ssim(&b)) else {
+        return different("the pictures have other sizes".to_owned());
+    };
+    let how = format!("{psnr:.1} dB of peak signal to noise, {ssim:.4} of structure");
+    if psnr >= PSNR && ssim >= SSIM {
+        Comparison::Close { how }
     } else {
-        Comparison::Different {
-            what: format!("{psnr:.1} dB of peak signal to noise, {PSNR} wanted"),
-        }
+        different(format!("{how}; {PSNR} and {SSIM} are wanted"))
     }
 }
 
@@ -131,6 +163,11 @@ mod tests {
         Repeated { segment, state: state.to_vec(), emitted: emitted.to_vec() }
     }
 
+    fn of(class: &str, more: &str) -> Manifest {
+        let text = format!("name = 'a'\nkind = 'gpu'\nclass = '{class}'\n{more}");
+        Manifest::parse(text.as_bytes()).unwrap()
+    }
+
     fn numbers(numbers: &[f32]) -> Vec<u8> {
         numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
     }
@@ -138,13 +175,13 @@ mod tests {
     #[test]
     fn exact_means_every_bit() {
         let claimed = side(b"state", b"output");
-        assert_eq!(compare(Class::Exact, &claimed, &claimed), Comparison::Equal);
+        assert_eq!(compare(&of("exact", ""), &claimed, &claimed), Comparison::Equal);
         for other in [side(b"State", b"output"), side(b"state", b"Output")] {
-            assert!(!compare(Class::Exact, &claimed, &other).agrees());
+            assert!(!compare(&of("exact", ""), &claimed, &other).agrees());
         }
         let mut paid = claimed.clone();
         paid.segment.metered.fuel = 1;
-        assert!(!compare(Class::Exact, &claimed, &paid).agrees(), "work is part of it");
+        assert!(!compare(&of("exact", ""), &claimed, &paid).agrees(), "work is part of it");
     }
 
     #[test]
@@ -153,29 +190,62 @@ mod tests {
         let near = side(&numbers(&[1000.05, 0.95]), b"");
         let far = side(&numbers(&[1001.0, 1.0]), b"");
         let none = side(&numbers(&[f32::NAN, 1.0]), b"");
-        assert!(compare(Class::Tolerance, &claimed, &near).agrees());
-        assert!(!compare(Class::Tolerance, &claimed, &far).agrees());
-        assert!(!compare(Class::Tolerance, &claimed, &none).agrees());
-        assert!(!compare(Class::Tolerance, &none, &claimed).agrees());
-        assert!(!compare(Class::Tolerance, &claimed, &side(&numbers(&[1000.0]), b"")).agrees());
+        assert!(compare(&of("tolerance", ""), &claimed, &near).agrees());
+        assert!(!compare(&of("tolerance", ""), &claimed, &far).agrees());
+        assert!(!compare(&of("tolerance", ""), &claimed, &none).agrees());
+        assert!(!compare(&of("tolerance", ""), &none, &claimed).agrees());
+        assert!(!compare(&of("tolerance", ""), &claimed, &side(&numbers(&[1000.0]), b"")).agrees());
+    }
+
+    #[test]
+    fn a_program_may_be_stricter_or_more_lenient() {
+        let claimed = side(&numbers(&[1000.0, 1.0]), b"");
+        let near = side(&numbers(&[1000.0, 1.05]), b"");
+        assert!(compare(&of("tolerance", ""), &claimed, &near).agrees());
+        assert!(!compare(&of("tolerance", "tolerance = 1e-6"), &claimed, &near).agrees());
+        let far = side(&numbers(&[1000.0, 6.0]), b"");
+        assert!(!compare(&of("tolerance", ""), &claimed, &far).agrees());
+        assert!(compare(&of("tolerance", "tolerance = 0.01"), &claimed, &far).agrees());
     }
 
     #[test]
     fn pictures_may_differ_by_what_no_eye_sees() {
+        let manifest = of("perceptual", "picture = { width = 16, channels = 1 }");
         let picture: Vec<u8> = (0..=255).collect();
         let claimed = side(b"", &picture);
         let mut near = picture.clone();
         near[7] += 3;
-        assert!(compare(Class::Perceptual, &claimed, &side(b"", &near)).agrees());
+        assert!(compare(&manifest, &claimed, &side(b"", &near)).agrees());
         let other: Vec<u8> = picture.iter().rev().copied().collect();
-        assert!(!compare(Class::Perceptual, &claimed, &side(b"", &other)).agrees());
-        assert!(!compare(Class::Perceptual, &claimed, &side(b"x", &picture)).agrees());
+        assert!(!compare(&manifest, &claimed, &side(b"", &other)).agrees());
+        assert!(!compare(&manifest, &claimed, &side(b"x", &picture)).agrees());
+        assert!(!compare(&of("perceptual", ""), &claimed, &side(b"", &near)).agrees());
+    }
+
+    #[test]
+    fn noise_that_hides_in_a_ratio_is_found_by_its_structure() {
+        // A grey wall with a faint pattern, and the same without it: little noise, another picture.
+        let manifest = of("perceptual", "picture = { width = 64, channels = 1 }");
+        let wall: Vec<u8> = (0..64 * 64).map(|at| 128 + u8::from((at / 4) % 2 == 0) * 2).collect();
+        let flat = vec![129; 64 * 64];
+        let verdict = compare(&manifest, &side(b"", &wall), &side(b"", &flat));
+        let Comparison::Different { what } = verdict else { panic!("{verdict:?}") };
+        let psnr: f64 = what.split(' ').next().unwrap().parse().unwrap();
+        assert!(psnr > PSNR, "{what}");
+    }
+
+    #[test]
+    fn a_text_is_judged_by_its_tokens() {
+        let choices = |mean, worst| weighed(&Weighed::Choices { count: 9, mean, worst });
+        assert!(choices(0, 0).agrees() && choices(MEAN, WORST).agrees());
+        assert!(!choices(MEAN + 1, WORST).agrees() && !choices(0, WORST + 1).agrees());
+        assert!(!weighed(&Weighed::Wrong { what: "no".to_owned() }).agrees());
     }
 
     #[test]
     fn what_cannot_be_told_is_not_called_the_same() {
         let (a, b) = (side(b"a", b""), side(b"b", b""));
-        assert_eq!(compare(Class::None, &a, &b), Comparison::Unknown);
+        assert_eq!(compare(&of("none", ""), &a, &b), Comparison::Unknown);
         assert!(!Comparison::Unknown.agrees());
     }
 }

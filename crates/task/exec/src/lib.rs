@@ -10,7 +10,7 @@
 //! - [`backend`]: what every kind of program is to the rest: a state, advanced in steps.
 //! - [`run`]: one run segment by segment, and one segment again.
 //! - [`Supervisor`]: keeps the process; whatever happens in it becomes a [`Fault`].
-//! - [`child`]: the process itself.
+//! - [`child`]: the process itself, behind walls of its own.
 //!
 //! It knows neither keys nor money, and never reaches the node.
 
@@ -42,6 +42,7 @@ mod supervisor;
 #[cfg(feature = "llm")]
 pub mod train;
 mod usage;
+mod walls;
 #[cfg(feature = "wasm")]
 pub mod wasm;
 
@@ -50,5 +51,5 @@ pub use program::Program;
 pub use protocol::{Data, News};
 pub use registry::Registry;
 pub use stop::Stop;
-pub use supervisor::{Errand, GRACE, Launch, Outcome, StartError, Supervisor, Ticket};
+pub use supervisor::{Check, Errand, GRACE, Launch, Outcome, StartError, Supervisor, Ticket};
 pub use usage::Usage;

@@ -7,7 +7,7 @@
 mod manifest;
 mod size;
 
-pub use manifest::{Class, Kind, Limits, Manifest};
+pub use manifest::{Class, Kind, Limits, Manifest, Picture};
 pub use size::{ByteSize, NoSize};
 
 use crate::artifact;

@@ -4,6 +4,7 @@
 //! are the same build, so a message has no version; both mistrust each other's lengths, because an
 //! executor may have been taken over by what it runs.
 
+use crate::backend::Weighed;
 use crate::fault::{Fault, Refusal};
 use crate::usage::Usage;
 use commonware_codec::{DecodeExt as _, Encode as _};
@@ -62,6 +63,25 @@ pub(crate) enum Request {
         steps: u64,
         /// The output before it.
         emitted: [u8; 32],
+        /// How long it may take.
+        milliseconds: u64,
+    },
+    /// Weigh what was claimed to be the output of a segment.
+    Weigh {
+        /// Number of the run.
+        ticket: u64,
+        /// Which program.
+        bay: u32,
+        /// On what.
+        input: Data,
+        /// What was claimed.
+        claimed: Vec<u8>,
+        /// Which segment.
+        index: u32,
+        /// Segments of the run.
+        segments: u32,
+        /// Steps of the run.
+        steps: u64,
         /// How long it may take.
         milliseconds: u64,
     },
@@ -138,6 +158,13 @@ pub enum News {
         /// What it used.
         usage: Usage,
     },
+    /// What an output that was claimed weighs.
+    Weighed {
+        /// How far its choices are off.
+        weighed: Weighed,
+        /// What it used, the metered work of the segment included.
+        usage: Usage,
+    },
     /// It ended without an output.
     Failed {
         /// Why.
@@ -150,7 +177,7 @@ pub enum News {
 impl News {
     /// Whether nothing comes after it.
     pub(crate) const fn is_last(&self) -> bool {
-        matches!(self, Self::Finished { .. } | Self::Repeated { .. } | Self::Failed { .. })
+        !matches!(self, Self::Begun { .. } | Self::Emitted(_) | Self::Segment(_))
     }
 }
 

@@ -35,12 +35,26 @@ impl Default for Registry {
 }
 
 impl Registry {
+    /// The same with this back end for a kind.
+    #[must_use]
+    pub fn with(mut self, kind: Kind, backend: Box<dyn Backend>) -> Self {
+        self.0.insert(kind, backend);
+        self
+    }
+
+    /// The back ends that an executor may have: those that need walls around it, or those that build
+    /// their own and would not work behind them.
+    pub(crate) fn behind(mut self, walls: bool) -> Self {
+        self.0.retain(|kind, _| (*kind == Kind::Native) != walls);
+        self
+    }
+
     /// Makes a program ready.
     pub fn prepare(&mut self, program: &Program) -> Result<Box<dyn Prepared>, Refusal> {
         let kind = program.manifest.kind;
         let Some(backend) = self.0.get_mut(&kind) else {
             return Err(Refusal::Machine {
-                reason: format!("this build cannot run programs of kind `{kind}`"),
+                reason: format!("this executor cannot run programs of kind `{kind}`"),
             });
         };
         backend.prepare(program)

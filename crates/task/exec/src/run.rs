@@ -3,7 +3,7 @@
 //! This is the whole of what a trace means, and it is the same for every back end: the child
 //! process runs it, and whoever checks a segment runs [`repeat`] on the state before it.
 
-use crate::backend::{Prepared, Span, Work};
+use crate::backend::{Prepared, Span, Weighed, Work};
 use crate::fault::Fault;
 use crate::program::Limits;
 use crate::stop::Stop;
@@ -118,6 +118,24 @@ pub fn repeat(
     let (metered, emitted, _) = work.end();
     let segment = segment(index, &state, emitted, metered);
     Ok(Repeated { segment, state, emitted: output })
+}
+
+/// Weighs what was claimed to be the output of one segment.
+pub fn weigh(
+    prepared: &mut dyn Prepared,
+    input: &[u8],
+    claimed: &[u8],
+    span: Span,
+    limits: &Limits,
+    stop: &Arc<Stop>,
+) -> Result<(Weighed, Metered), Fault> {
+    check_input(input, limits)?;
+    let mut sink = |_: &[u8]| {};
+    let stop = Arc::clone(stop);
+    let mut work = Work::new(limits, stop, Emitted::NOTHING, limits.output, &mut sink);
+    let weighed = prepared.weigh(input, claimed, span, &mut work)?;
+    work.emit(claimed)?;
+    Ok((weighed, work.end().0))
 }
 
 fn check_input(input: &[u8], limits: &Limits) -> Result<(), Fault> {

@@ -17,6 +17,8 @@ use opengpu_exec::gpu::{
     overhead::{self, MATMUL, MATMUL_BINDINGS, MATMUL_TILE},
 };
 
+use opengpu_referee::wgsl;
+
 const PATIENCE: Duration = Duration::from_secs(120);
 const READ: Binding = Binding { index: 0, access: Access::Read };
 const WRITE: Binding = Binding { index: 1, access: Access::Write };
@@ -425,4 +427,57 @@ fn main(@builtin(workgroup_id) group: vec3<u32>) {
     }
     drop((to, pipeline, gpu));
     println!("\nleft behind");
+}
+
+/// Runs a kernel of integers on the device and in the referee: one group of eight, one number in, a
+/// number for each invocation out.
+fn both(body: &str, number: u32) -> (Vec<u32>, Result<Vec<u32>, wgsl::Fault>) {
+    let source = format!(
+        "@group(0) @binding(0) var<storage, read> a: array<u32>;
+        @group(0) @binding(1) var<storage, read_write> to: array<u32>;
+        @compute @workgroup_size(8)
+        fn main(@builtin(global_invocation_id) at: vec3<u32>) {{ {body} }}"
+    );
+    let kernel = wgsl::Kernel::check(&source, "main", wgsl::Limits::VERIFIER).unwrap();
+    let gpu = gpu();
+    let code = Code::Naga(Box::new(kernel.module().clone()));
+    let pipeline = gpu.compile(code, "main", &[READ, WRITE]).unwrap();
+    let (from, to) = (storage(&gpu, &[number]), storage(&gpu, &[0; 8]));
+    gpu.dispatch(&pipeline, &[&from, &to], [1, 1, 1]).unwrap();
+    let device = numbers(&gpu, &to);
+    let mut buffers = [bytes(&[number]), bytes(&[0; 8])];
+    let ran = kernel.run([1, 1, 1], &mut buffers, 1 << 40);
+    let words = buffers[1].as_chunks::<4>().0.iter().copied().map(u32::from_le_bytes).collect();
+    (device, ran.map(|_| words))
+}
+
+#[test]
+fn a_device_takes_as_many_rounds_as_the_referee_allows() {
+    // The round that only ends the loop counts, too.
+    let one = "for (var n = 0u; n < a[0]; n++) { to[at.x] += n ^ at.x; }";
+    let (device, referee) = both(one, 65_534);
+    assert_eq!(Ok(device), referee);
+    // Seven of eight invocations leave each inner loop at once, but the device waits for the last.
+    let uneven = "for (var n = 0u; n < a[0]; n++) {
+        let most = select(0u, 250u, n % 8u == at.x);
+        for (var m = 0u; m < most; m++) { to[at.x] += n ^ m; }
+    }";
+    let (device, referee) = both(uneven, 260);
+    assert_eq!(Ok(device), referee);
+    let software = adapter().info().kind == Kind::Software;
+    for (body, number) in [(one, 65_536), (uneven, 300)] {
+        let (device, referee) = both(body, number);
+        assert_eq!(referee, Err(wgsl::Fault::Rounds));
+        let sum = |lane: u32| -> u32 {
+            let rounds = 0..number;
+            if body == one {
+                return rounds.fold(0, |sum: u32, n| sum.wrapping_add(n ^ lane));
+            }
+            let own = rounds.filter(|n| n % 8 == lane);
+            own.flat_map(|n| (0..250).map(move |m| n ^ m)).fold(0, u32::wrapping_add)
+        };
+        let whole: Vec<u32> = (0..8).map(sum).collect();
+        // Should this fail on a newer driver, then it has no such limit any more.
+        assert_eq!(device != whole, software, "{device:?} {whole:?}");
+    }
 }

@@ -14,6 +14,10 @@ use opengpu_exec::llm::{
     Flow, GenerateError, Generation, Message, Model, ModelError, Options, Piece, Prompt, Reason,
     Role, Sampling,
 };
+use opengpu_exec::{
+    backend::Weighed,
+    compare::{self, Comparison},
+};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -274,6 +278,77 @@ fn one_reading_gives_the_likelihoods_that_were_told() {
     let mean = |logprobs: &[f32]| logprobs.iter().sum::<f32>() / logprobs.len() as f32;
     let other = model.score(&prompt, &other).unwrap();
     assert!(mean(&other) < mean(&read) - 3.0, "{} {}", mean(&other), mean(&read));
+}
+
+/// What a claimed answer weighs, in words.
+fn judged(model: &mut Model, prompt: &Prompt, sampling: &Sampling, tokens: &[u32]) -> Comparison {
+    let replayed = model.replay(prompt, sampling, tokens, &mut |_| Flow::Continue).unwrap();
+    let Some(replayed) = replayed else {
+        return compare::weighed(&Weighed::Wrong { what: "no such answer".to_owned() });
+    };
+    compare::weighed(&Weighed::of(&replayed.offs))
+}
+
+#[test]
+fn an_honest_likelihood_is_told_from_others() {
+    let mut model = open();
+    let prompt = user("Tell me how rivers come to be.");
+    let warm = Sampling { temperature: 0.8, seed: 11, max_tokens: 40, ..Sampling::default() };
+    let narrow = Sampling { top_p: 0.9, ..warm.clone() };
+    let tell = |what: &str, found: &Comparison| threads::say(&format!("{what}: {found:?}"));
+    for sampling in [greedy(40), narrow] {
+        let made = answer(&mut model, &prompt, &sampling);
+        let honest = judged(&mut model, &prompt, &sampling, &made.tokens);
+        tell("honest", &honest);
+        assert!(honest.agrees(), "{honest:?}");
+        let cut = judged(&mut model, &prompt, &sampling, &made.tokens[..30]);
+        assert!(!cut.agrees(), "{cut:?}");
+        let other = Sampling { seed: 12, temperature: 1.4, ..sampling.clone() };
+        let other = answer(&mut model, &prompt, &other);
+        let found = judged(&mut model, &prompt, &sampling, &other.tokens);
+        tell("another seed and temperature", &found);
+        assert!(!found.agrees(), "{found:?}");
+    }
+    let made = answer(&mut model, &prompt, &warm);
+    let found = judged(&mut model, &prompt, &warm, &made.tokens);
+    tell("honest", &found);
+    assert!(found.agrees(), "{found:?}");
+    let cold = Sampling { temperature: 0.3, ..warm.clone() };
+    let found = judged(&mut model, &prompt, &cold, &made.tokens);
+    tell("another temperature alone", &found);
+    assert!(!found.agrees(), "{found:?}");
+    // The same model with two percent of its numbers gone.
+    drop(model);
+    let mut bytes = std::fs::read(models::path("smollm2-135m-instruct.gguf")).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + (2 << 20)].fill(0);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&bytes).unwrap();
+    let mut pruned = open();
+    pruned.model = Model::open(file.path(), Options::default()).unwrap();
+    let found = judged(&mut pruned, &prompt, &warm, &made.tokens);
+    tell("another model", &found);
+    assert!(!found.agrees(), "{found:?}");
+}
+
+#[test]
+fn the_likelihood_of_another_engines_answers_is_honest() {
+    let golden: serde_json::Value =
+        serde_json::from_str(include_str!("golden/answers.json")).unwrap();
+    let mut model = open();
+    let answers = golden["answers"].as_array().unwrap();
+    let mut agree = 0;
+    for entry in answers {
+        let text = entry["prompt"].as_str().unwrap();
+        let prompt = Prompt::Tokens(model.encode(text, true).unwrap());
+        let tokens: Vec<u32> = entry["tokens"].as_array().unwrap().iter().map(number).collect();
+        let sampling = greedy(u32::try_from(tokens.len()).unwrap());
+        let found = judged(&mut model, &prompt, &sampling, &tokens);
+        threads::say(&format!("llama.cpp: {found:?}"));
+        agree += usize::from(found.agrees());
+    }
+    // One of them begins with another token than ours, as the test above knows.
+    assert!(agree + 1 >= answers.len(), "{agree} of {}", answers.len());
 }
 
 #[test]

@@ -338,6 +338,36 @@ fn invocations_that_do_not_meet_are_found() {
 }
 
 #[test]
+fn loops_that_take_more_rounds_than_every_device_are_not_exact() {
+    let fuel = 100_000_000;
+    let run = |body: &str, number: u32| {
+        let kernel = kernel("", body);
+        let mut buffers = vec![bytes(&[number]), bytes(&[0; 4])];
+        kernel.run([1, 1, 1], &mut buffers, fuel).map(|_| words(&buffers[1]))
+    };
+    let plain = "for (var n = 0u; n < input[0]; n++) { output[i] += 1u; }";
+    assert_eq!(run(plain, 65_534), Ok(vec![65_534; 4]), "the last round ends the loop");
+    assert_eq!(run(plain, 65_535), Err(Fault::Rounds));
+    let twice = format!("{plain} {plain}");
+    assert_eq!(run(&twice, 32_766), Ok(vec![65_532; 4]), "all loops together");
+    assert_eq!(run(&twice, 32_768), Err(Fault::Rounds));
+    // Two invocations that take turns cost a device that runs both at once the rounds of both.
+    let uneven = "for (var n = 0u; n < 100u; n++) {
+        for (var m = 0u; m < select(0u, input[0], n % 4u == i); m++) { output[i] += 1u; }
+    }";
+    assert_eq!(run(uneven, 600), Ok(vec![15_000; 4]));
+    assert_eq!(run(uneven, 700), Err(Fault::Rounds));
+    // A loop that is left by `return` within a function is over.
+    let left = "fn find(most: u32) -> u32 { for (var n = 0u; ; n++) { if n >= most { return n; } } return 0u; }";
+    let kernel = kernel(left, "for (var n = 0u; n < 3u; n++) { output[i] += find(input[0]); }");
+    let mut buffers = vec![bytes(&[20_000]), bytes(&[0; 4])];
+    kernel.run([1, 1, 1], &mut buffers, fuel).unwrap();
+    assert_eq!(words(&buffers[1]), [60_000; 4]);
+    let mut buffers = vec![bytes(&[22_000]), bytes(&[0; 4])];
+    assert_eq!(kernel.run([1, 1, 1], &mut buffers, fuel), Err(Fault::Rounds));
+}
+
+#[test]
 fn the_effects_of_the_groups_make_the_dispatch_in_any_order() {
     let body =
         "output[i] = input[i] * 3u; atomicAdd(&tally[0], i32(i)); atomicMax(&tally[1], i32(i));";
@@ -364,7 +394,7 @@ fn the_costs_of_the_interpreter_are_pinned() {
     let kernel = kernel("", body);
     let mut buffers = vec![bytes(&[3; 10]), bytes(&[0; 4])];
     let outcome = kernel.run([1, 1, 1], &mut buffers, FUEL).unwrap();
-    assert_eq!((words(&buffers[1]), outcome.fuel), (vec![30; 4], 705));
+    assert_eq!((words(&buffers[1]), outcome.fuel), (vec![30; 4], 782));
     let mut again = vec![bytes(&[3; 10]), bytes(&[0; 4])];
     assert_eq!(kernel.run([1, 1, 1], &mut again, outcome.fuel), Ok(outcome));
     assert_eq!(kernel.run([1, 1, 1], &mut again, outcome.fuel - 1), Err(Fault::Fuel));

@@ -46,13 +46,15 @@ fn runs(context: &Context) -> PathBuf {
     context.home.join("runs")
 }
 
-/// This binary, as an executor.
+/// This binary, as an executor that touches the program alone.
 pub(crate) fn launch(machine: &Machine) -> Result<Launch> {
     Ok(Launch {
         program: std::env::current_exe()?,
         arguments: vec![crate::arguments::EXECUTOR.into()],
         threads: machine.threads,
         device: machine.device.clone(),
+        reads: Vec::new(),
+        writes: Vec::new(),
     })
 }
 

@@ -5,7 +5,7 @@ use crate::{context::Context, exit::Complaint, output::lines};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use opengpu_exec::{
-    Data, Errand, News, Outcome, Program, Supervisor, Ticket, artifact,
+    Data, Errand, Launch, News, Outcome, Program, Supervisor, Ticket, artifact,
     record::{INPUT, OUTPUT, Record, STATES},
 };
 use opengpu_types::ArtifactId;
@@ -47,7 +47,11 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     let input = keep_input(&program, arguments.input.as_deref(), folder)?;
     fs::create_dir(folder.join(STATES))?;
 
-    let supervisor = Supervisor::new(super::launch(&arguments.machine)?);
+    let supervisor = Supervisor::new(Launch {
+        reads: vec![folder.join(INPUT)],
+        writes: vec![folder.join(STATES)],
+        ..super::launch(&arguments.machine)?
+    });
     let errand = Errand {
         segments: arguments.segments,
         keep: Some(folder.join(STATES)),
@@ -127,7 +131,11 @@ fn attend(ticket: Ticket, progress: &mut Progress) -> Result<Outcome> {
     let outcome = ticket.wait(|news| match news {
         News::Begun { segments } => progress.begin(*segments),
         News::Segment(segment) => progress.segment(segment),
-        News::Emitted(_) | News::Finished { .. } | News::Repeated { .. } | News::Failed { .. } => {}
+        News::Emitted(_)
+        | News::Finished { .. }
+        | News::Repeated { .. }
+        | News::Weighed { .. }
+        | News::Failed { .. } => {}
     });
     over.store(true, Ordering::Relaxed);
     listener.thread().unpark();

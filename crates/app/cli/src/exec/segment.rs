@@ -8,8 +8,8 @@ use crate::{
 use anyhow::Result;
 use clap::Args;
 use opengpu_exec::{
-    Data, Supervisor,
-    compare::{Comparison, compare},
+    Data, Launch, Supervisor,
+    compare::Comparison,
     record::{Record, RecordError},
     run::Repeat,
 };
@@ -47,10 +47,10 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
         steps: record.facts.steps,
         emitted,
     };
-    let supervisor = Supervisor::new(super::launch(&arguments.machine)?);
-    let ticket = supervisor.repeat(&program, Data::File(input), state, &which)?;
-    let (found, usage) = ticket.wait_repeated().map_err(|(fault, _)| super::complaint(&fault))?;
-    let comparison = compare(program.manifest.class, &claimed, &found);
+    let launch = super::launch(&arguments.machine)?;
+    let supervisor = Supervisor::new(Launch { reads: vec![folder], ..launch });
+    let check = supervisor.check(&program, Data::File(input), state, &which, &claimed)?;
+    let (comparison, usage) = check.wait().map_err(|(fault, _)| super::complaint(&fault))?;
     let verdict = match &comparison {
         Comparison::Equal => "equal".to_owned(),
         Comparison::Close { how } => format!("close: {how}"),
@@ -67,7 +67,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
         "run": record.facts.name,
         "segment": index,
         "verdict": verdict,
-        "state": found.segment.state.to_string(),
+        "state": claimed.segment.state.to_string(),
         "root": record.facts.root,
         "usage": usage,
     });
@@ -75,7 +75,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
         facts([
             ("segment", format!("{index} of {}", record.segments())),
             ("verdict", verdict.clone()),
-            ("state", found.segment.state.to_string()),
+            ("state", claimed.segment.state.to_string()),
             ("root", record.facts.root.clone()),
             ("usage", super::progress::usage(&usage)),
         ])

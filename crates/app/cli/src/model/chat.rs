@@ -104,7 +104,8 @@ fn answer(
             News::Begun { .. }
             | News::Segment(_)
             | News::Finished { .. }
-            | News::Repeated { .. } => {}
+            | News::Repeated { .. }
+            | News::Weighed { .. } => {}
         }
     }
     writeln!(stdout)?;

@@ -82,6 +82,8 @@ impl Program {
             arguments: vec![OsString::from("executor")],
             threads: None,
             device: None,
+            reads: Vec::new(),
+            writes: Vec::new(),
         })
     }
 }

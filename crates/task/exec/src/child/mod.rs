@@ -12,7 +12,7 @@ mod ticker;
 mod voice;
 
 use crate::artifact;
-use crate::backend::Prepared;
+use crate::backend::{Prepared, Weighed};
 use crate::fault::{Fault, Refusal};
 use crate::program::{Limits, Program};
 use crate::protocol::{self, Data, Event, News, Request};
@@ -20,6 +20,7 @@ use crate::registry::Registry;
 use crate::run::{self, Observer, Repeat, Repeated};
 use crate::stop::Stop;
 use crate::usage::{Usage, Watch};
+use crate::walls::Grant;
 use opengpu_crypto::Digest;
 use opengpu_types::{ProgramId, Segment, SegmentIndex};
 use opengpu_verify::trace::Emitted;
@@ -39,8 +40,19 @@ const BUFFER: usize = 64 << 10;
 
 /// Serves the supervisor at the other end of the standard streams until it is gone.
 pub fn serve() -> io::Result<()> {
+    serve_with(Registry::default())
+}
+
+/// The same with other back ends. Whatever they are, they run behind the walls that the supervisor
+/// wants, which is the first thing that it says.
+pub fn serve_with(registry: Registry) -> io::Result<()> {
     let output = own_output()?;
-    serve_on(io::stdin(), output, Registry::default())
+    let grant: Option<Option<Grant>> = protocol::read(&mut io::stdin().lock(), &mut Vec::new())?;
+    let Some(grant) = grant else { return Ok(()) };
+    if let Some(grant) = &grant {
+        grant.raise()?;
+    }
+    serve_on(io::stdin(), output, registry.behind(grant.is_some()))
 }
 
 /// Takes standard output for the protocol alone: whatever else prints goes to standard error.
@@ -212,6 +224,26 @@ impl<W: Write> Executor<W> {
                     Ok(Ended::Repeated(found))
                 })
             }
+            Request::Weigh {
+                ticket,
+                bay,
+                input,
+                claimed,
+                index,
+                segments,
+                steps,
+                milliseconds,
+            } => {
+                let errand = Errand { ticket, bay, input, milliseconds };
+                self.run(errand, |bay, input, stop, _, usage| {
+                    let Bay { prepared, limits } = bay;
+                    let span = run::span(index, segments, steps);
+                    let (weighed, metered) =
+                        run::weigh(&mut **prepared, input, &claimed, span, limits, stop)?;
+                    usage.add(&metered);
+                    Ok(Ended::Weighed(weighed))
+                })
+            }
             // The reader keeps these to itself.
             Request::Cancel { .. } => Ok(()),
         }
@@ -262,6 +294,7 @@ impl<W: Write> Executor<W> {
             Ok(Ended::Repeated(Repeated { segment, state, emitted })) => {
                 News::Repeated { segment, state, emitted, usage }
             }
+            Ok(Ended::Weighed(weighed)) => News::Weighed { weighed, usage },
             Err(fault) => News::Failed { fault, usage },
         };
         teller.tell(news);
@@ -273,6 +306,7 @@ impl<W: Write> Executor<W> {
 enum Ended {
     Finished { steps: u64, output: [u8; 32] },
     Repeated(Repeated),
+    Weighed(Weighed),
 }
 
 /// What every run has.

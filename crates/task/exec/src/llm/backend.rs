@@ -4,12 +4,13 @@
 
 use super::{
     EmbedError, Embedder, Flow, GenerateError, Generation, Likelihood, Message, Model, Options,
-    Prompt, Reason, Role, Sampling,
+    Prompt, Reason, Replayed, Role, Sampling,
 };
-use crate::backend::{Backend, Begun, Prepared, Span, Work};
+use crate::backend::{Backend, Begun, Prepared, Span, Weighed, Work};
 use crate::fault::{Fault, Refusal};
 use crate::lines::{About, Answer, Chosen, Likely, Line, Piece, REQUESTS, Request, Turn, Wishes};
 use crate::program::Program;
+use opengpu_verify::trace::Emitted;
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -103,11 +104,121 @@ impl Prepared for Speaks {
         work: &mut Work<'_>,
     ) -> Result<Vec<u8>, Fault> {
         for request in of_span(input, &span)? {
-            self.answer(request, work)?;
+            self.answer(request, None, work)?;
         }
         Ok(state)
     }
+
+    fn weigh(
+        &mut self,
+        input: &[u8],
+        claimed: &[u8],
+        span: Span,
+        work: &mut Work<'_>,
+    ) -> Result<Weighed, Fault> {
+        let mut lines = Claimed::new(claimed);
+        let mut offs = Vec::new();
+        for request in of_span(input, &span)? {
+            let Some((theirs, tokens)) = lines.next_answer() else {
+                return Ok(wrong("an answer is missing, or no answer"));
+            };
+            let mut ours = Vec::new();
+            let mut sink = |bytes: &[u8]| ours.extend_from_slice(bytes);
+            let stop = Arc::clone(&work.stop);
+            let (limits, chain) = (work.limits, Emitted::NOTHING);
+            let mut inner = Work::new(limits, stop, chain, limits.output, &mut sink);
+            let found = self.answer(request, Some(&tokens), &mut inner)?;
+            let (metered, ..) = inner.end();
+            work.count_tokens(metered.tokens_in, metered.tokens_out);
+            let Some(found) = found else {
+                return Ok(wrong("an answer goes on after its end, or ends before it"));
+            };
+            let Some((ours, _)) = Claimed::new(&ours).next_answer() else {
+                return Ok(wrong("an answer is none"));
+            };
+            if !same(&ours, &theirs) {
+                return Ok(wrong("an answer is not the text of its tokens"));
+            }
+            offs.extend(found);
+        }
+        if !lines.is_over() {
+            return Ok(wrong("there are more answers than requests"));
+        }
+        Ok(Weighed::of(&offs))
+    }
 }
+
+fn wrong(what: &str) -> Weighed {
+    Weighed::Wrong { what: what.to_owned() }
+}
+
+/// Lines of an output that somebody claims.
+struct Claimed<'a>(std::str::Lines<'a>);
+
+impl<'a> Claimed<'a> {
+    /// What is no text has no lines.
+    fn new(output: &'a [u8]) -> Self {
+        Self(std::str::from_utf8(output).unwrap_or("?").lines())
+    }
+
+    /// The lines up to the end of the next answer, and its tokens.
+    fn next_answer(&mut self) -> Option<(Vec<Line>, Vec<u32>)> {
+        let mut lines = Vec::new();
+        loop {
+            let line: Line = serde_json::from_str(self.0.next()?).ok()?;
+            let tokens = match &line {
+                Line::Piece(_) => None,
+                Line::Answer(answer) => Some(answer.tokens.clone()),
+                Line::Refused { .. } => Some(Vec::new()),
+                Line::Points { .. } => return None,
+            };
+            lines.push(line);
+            if let Some(tokens) = tokens {
+                return Some((lines, tokens));
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.clone().next().is_none()
+    }
+}
+
+/// Whether two answers are the same but for what rounding does to likelihoods.
+fn same(ours: &[Line], theirs: &[Line]) -> bool {
+    let mut pairs = ours.iter().zip(theirs);
+    ours.len() == theirs.len()
+        && pairs.all(|(ours, theirs)| match (ours, theirs) {
+            (Line::Piece(ours), Line::Piece(theirs)) => {
+                let told = |piece: &Piece| piece.likelihood.as_ref().map(|told| told.token.clone());
+                ours.text == theirs.text
+                    && match (told(ours), told(theirs)) {
+                        (None, None) => true,
+                        (Some(ours), Some(theirs)) => {
+                            ours.bytes == theirs.bytes && near(ours.logprob, theirs.logprob)
+                        }
+                        _ => false,
+                    }
+            }
+            (Line::Answer(ours), Line::Answer(theirs)) => {
+                let plain = |answer: &Answer| Answer { logprobs: Vec::new(), ..answer.clone() };
+                let mut told = ours.logprobs.iter().zip(&theirs.logprobs);
+                plain(ours) == plain(theirs)
+                    && ours.logprobs.len() == theirs.logprobs.len()
+                    && told.all(|(ours, theirs)| near(*ours, *theirs))
+            }
+            (ours, theirs) => ours == theirs,
+        })
+}
+
+/// Two log-probabilities of one token by engines that round in their own ways.
+#[expect(clippy::float_arithmetic, reason = "log-probabilities are floats")]
+fn near(ours: f32, theirs: f32) -> bool {
+    (ours - theirs).abs() <= LOGPROB
+}
+
+/// How far two log-probabilities of one token may be apart.
+const LOGPROB: f32 = 1.0;
 
 impl Speaks {
     fn new(model: Model) -> Self {
@@ -116,11 +227,18 @@ impl Speaks {
         Self { model, spelling }
     }
 
-    fn answer(&mut self, request: Request, work: &mut Work<'_>) -> Result<(), Fault> {
+    /// Answers a request, or tells the answer that has the claimed tokens and how far each of them is
+    /// from being the choice; none if there is no such answer.
+    fn answer(
+        &mut self,
+        request: Request,
+        claimed: Option<&[u32]>,
+        work: &mut Work<'_>,
+    ) -> Result<Option<Vec<f64>>, Fault> {
         let sampling = sampling(&request.sampling);
         let prompt = match prompt(request.about) {
             Ok(prompt) => prompt,
-            Err(reason) => return refuse(reason, false, work),
+            Err(reason) => return refuse(reason, false, work).map(|()| Some(Vec::new())),
         };
         let stop = Arc::clone(&work.stop);
         let (spelling, mut broken) = (&self.spelling, None);
@@ -133,17 +251,28 @@ impl Speaks {
             }
             if broken.is_some() || stop.fault().is_some() { Flow::Cancel } else { Flow::Continue }
         };
-        let made = self.model.generate(&prompt, &sampling, &mut on);
+        let made = match claimed {
+            None => self
+                .model
+                .generate(&prompt, &sampling, &mut on)
+                .map(|made| Some(Replayed { generation: made, offs: Vec::new() })),
+            Some(tokens) => self.model.replay(&prompt, &sampling, tokens, &mut on),
+        };
         if let Some(fault) = broken {
             return Err(fault);
         }
         work.stop.check()?;
         match made {
-            Ok(made) => end(made, request.stream, work),
-            Err(error @ GenerateError::TooLong { .. }) => refuse(error.to_string(), true, work),
-            Err(error @ GenerateError::Network(_)) => Err(Fault::program(error)),
-            Err(error) => refuse(error.to_string(), false, work),
+            Ok(None) => return Ok(None),
+            Ok(Some(made)) => {
+                end(made.generation, request.stream, work)?;
+                return Ok(Some(made.offs));
+            }
+            Err(error @ GenerateError::TooLong { .. }) => refuse(error.to_string(), true, work)?,
+            Err(error @ GenerateError::Network(_)) => return Err(Fault::program(error)),
+            Err(error) => refuse(error.to_string(), false, work)?,
         }
+        Ok(Some(Vec::new()))
     }
 }
 

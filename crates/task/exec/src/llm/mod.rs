@@ -18,6 +18,7 @@ mod gguf;
 mod load;
 mod network;
 mod release;
+mod replay;
 mod sample;
 mod vocabulary;
 
@@ -26,6 +27,7 @@ pub use chat::{ChatError, MESSAGES, Message, Role};
 pub use embed::{EmbedError, Embedder, Embedding};
 pub use error::{GenerateError, ModelError, NetworkError};
 pub use gguf::{HeaderError, TensorFault};
+pub use replay::Replayed;
 pub use sample::{Likelihood, Sampling, SamplingError};
 pub use vocabulary::{TextError, VocabularyError};
 
@@ -248,7 +250,7 @@ impl Model {
             if answer.is_full(card.context) {
                 return Ok(answer.end(Reason::Length, on));
             }
-            let (token, flow) = answer.step(&mut logits, vocabulary, on)?;
+            let (token, flow) = answer.step(&mut logits, None, vocabulary, on)?;
             if let Some(reason) = flow {
                 return Ok(answer.end(reason, on));
             }
@@ -307,6 +309,8 @@ struct Answer<'a> {
     tokens: Vec<u32>,
     text: String,
     likelihoods: Vec<Likelihood>,
+    /// How far each token that was claimed is from being the choice.
+    offs: Vec<f64>,
 }
 
 impl<'a> Answer<'a> {
@@ -319,6 +323,7 @@ impl<'a> Answer<'a> {
             tokens: Vec::new(),
             text: String::new(),
             likelihoods: Vec::new(),
+            offs: Vec::new(),
         }
     }
 
@@ -332,10 +337,12 @@ impl<'a> Answer<'a> {
         self.tokens.len() >= most || self.prompt.saturating_add(self.tokens.len()) >= context
     }
 
-    /// Chooses one more token and tells it; gives a reason if it is the last.
+    /// Chooses one more token, or takes the one that is claimed, and tells it; gives a reason if it
+    /// is the last.
     fn step(
         &mut self,
         logits: &mut [f32],
+        claimed: Option<u32>,
         vocabulary: &Vocabulary,
         on: &mut dyn FnMut(Piece<'_>) -> Flow,
     ) -> Result<(u32, Option<Reason>), NetworkError> {
@@ -343,7 +350,13 @@ impl<'a> Answer<'a> {
             return Err(NetworkError::NotFinite);
         }
         let before = self.sampling.logprobs.map(|count| (count, logits.to_vec()));
-        let token = self.sampler.choose(logits);
+        let token = match claimed {
+            None => self.sampler.choose(logits),
+            Some(token) => {
+                self.offs.push(self.sampler.off(logits, token));
+                token
+            }
+        };
         self.tokens.push(token);
         if let Some((count, logits)) = before {
             self.likelihoods.push(Likelihood::of(&logits, token, count));

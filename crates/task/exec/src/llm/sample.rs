@@ -18,6 +18,8 @@ pub(super) const STOPS: usize = 16;
 pub(super) const STOP_BYTES: usize = 256;
 /// Other tokens that are told beside the chosen one.
 pub(super) const ALTERNATIVES: u8 = 20;
+/// Weights that differ by no more than this factor count as equal where a choice is checked.
+const NEAR: f32 = 1.2;
 /// Tokens over which `repeat` looks back.
 const WINDOW: usize = 64;
 
@@ -152,6 +154,52 @@ impl<'a> Sampler<'a> {
             let candidates = self.candidates(logits);
             pick(&candidates, share(self.sampling.seed, self.place))
         };
+        self.note(token);
+        token
+    }
+
+    /// How far a token is from being the choice, from 0 to 1; then goes on as if it were. Without
+    /// temperature it is the part of the likeliest token's probability that it lacks, otherwise the
+    /// probability between its place in the order of the draw and what was drawn.
+    pub(super) fn off(&mut self, logits: &mut [f32], token: u32) -> f64 {
+        self.discourage(logits);
+        let off = if self.sampling.temperature == 0.0 {
+            let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let own = at(logits, token).map_or(f32::NEG_INFINITY, |logit| *logit);
+            1.0 - f64::from(own - most).exp()
+        } else {
+            self.distance(logits, token)
+        };
+        self.note(token);
+        off
+    }
+
+    fn distance(&self, logits: &[f32], token: u32) -> f64 {
+        let all = self.weights(logits);
+        let mut kept = all.clone();
+        if self.sampling.top_p < 1.0 {
+            nucleus(&mut kept, self.sampling.top_p);
+        }
+        let total: f64 = kept.iter().map(|(_, weight)| f64::from(*weight)).sum();
+        let drawn = share(self.sampling.seed, self.place) * total;
+        let Some((_, own)) = all.iter().find(|(found, _)| *found == token) else { return 1.0 };
+        let before = |is: &dyn Fn(&(u32, f32)) -> bool| -> f64 {
+            all.iter().filter(|found| is(found)).map(|(_, weight)| f64::from(*weight)).sum()
+        };
+        let (least, most) = if self.sampling.top_p < 1.0 {
+            // The order is by weight, and those of nearly one weight may stand in any.
+            let (above, below) = (own * NEAR, own / NEAR);
+            (before(&|(_, weight)| *weight > above), before(&|(_, weight)| *weight >= below))
+        } else {
+            let least = before(&|(found, _)| *found < token);
+            (least, least + f64::from(*own))
+        };
+        let distance = (least - drawn).max(drawn - most).max(0.0) / total;
+        if distance.is_finite() { distance.min(1.0) } else { 1.0 }
+    }
+
+    /// Goes on after a token.
+    fn note(&mut self, token: u32) {
         self.place = self.place.saturating_add(1);
         let count = self.chosen.entry(token).or_default();
         *count = count.saturating_add(1);
@@ -159,7 +207,6 @@ impl<'a> Sampler<'a> {
             self.recent.remove(0);
         }
         self.recent.push(token);
-        token
     }
 
     fn discourage(&self, logits: &mut [f32]) {
@@ -183,7 +230,16 @@ impl<'a> Sampler<'a> {
 
     /// Tokens that may be drawn, likeliest first where that matters, each with its weight.
     fn candidates(&self, logits: &[f32]) -> Vec<(u32, f32)> {
-        let Sampling { temperature, top_p, top_k, .. } = *self.sampling;
+        let mut all = self.weights(logits);
+        if self.sampling.top_p < 1.0 {
+            nucleus(&mut all, self.sampling.top_p);
+        }
+        all
+    }
+
+    /// The same before the unlikely ones are cut off.
+    fn weights(&self, logits: &[f32]) -> Vec<(u32, f32)> {
+        let Sampling { temperature, top_k, .. } = *self.sampling;
         let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let mut all: Vec<(u32, f32)> =
             (0u32..).zip(logits).map(|(token, logit)| (token, *logit)).collect();
@@ -195,9 +251,6 @@ impl<'a> Sampler<'a> {
         }
         for (_, weight) in &mut all {
             *weight = ((*weight - most) / temperature).exp();
-        }
-        if top_p < 1.0 {
-            nucleus(&mut all, top_p);
         }
         all
     }
@@ -368,6 +421,34 @@ mod tests {
         assert!(draws(&half, 500).iter().all(|token| *token == 1));
         let most = Sampling { top_p: 0.9, ..Sampling::default() };
         assert!(draws(&most, 500).iter().all(|token| matches!(token, 1 | 2)));
+    }
+
+    #[test]
+    fn what_would_be_chosen_is_off_by_nothing_and_the_rest_by_what_it_lacks() {
+        for sampling in [
+            Sampling { temperature: 0.0, ..Sampling::default() },
+            Sampling { seed: 5, ..Sampling::default() },
+            Sampling { seed: 5, top_p: 0.9, frequency: 0.5, ..Sampling::default() },
+        ] {
+            let chosen = draws(&sampling, 40);
+            let mut sampler = Sampler::new(&sampling, &[]);
+            for token in &chosen {
+                let off = sampler.off(&mut LOGITS.clone(), *token);
+                assert!(off < 1e-6, "{sampling:?}: {off}");
+            }
+        }
+        let greedy = Sampling { temperature: 0.0, ..Sampling::default() };
+        let off = Sampler::new(&greedy, &[]).off(&mut LOGITS.clone(), 0);
+        assert!((off - (1.0 - (-2f64).exp())).abs() < 1e-6, "{off}");
+        assert!((Sampler::new(&greedy, &[]).off(&mut LOGITS.clone(), 9) - 1.0).abs() < 1e-6);
+        let others: f64 = (0..40)
+            .map(|seed| {
+                let drawn = Sampling { seed, ..Sampling::default() };
+                let claimed = draws(&Sampling { seed: seed + 100, ..drawn.clone() }, 1)[0];
+                Sampler::new(&drawn, &[]).off(&mut LOGITS.clone(), claimed)
+            })
+            .sum();
+        assert!(others > 2.0, "another seed is found: {others}");
     }
 
     #[test]

@@ -13,10 +13,8 @@
 use super::control;
 use super::spec::WORK;
 use super::terminal::{Pair, Size};
-use landlock::{
-    ABI, Access, AccessFs, AccessNet, Compatible, LandlockStatus, RestrictionStatus, Ruleset,
-    RulesetAttr, RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
-};
+use crate::walls::folders::{self, Tcp};
+use landlock::{Access, AccessFs};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -106,7 +104,7 @@ fn prepare(plan: &Plan, socket: &OwnedFd) -> Result<Command, Failed> {
     let terminal = plan.terminal.map(Pair::open).transpose();
     let terminal = terminal.map_err(|error| ("terminal", error.to_string()))?;
     let abi = if plan.landlock {
-        abi(&restrict(plan).map_err(|error| ("landlock", error.to_string()))?)
+        restrict(plan).map_err(|error| ("landlock", error.to_string()))?
     } else {
         0
     };
@@ -144,32 +142,14 @@ fn limit(bound: Bound) -> rustix::io::Result<()> {
     setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
 }
 
-/// The newest rules that were tried; an older kernel takes what it knows of them.
-const TRIED: ABI = ABI::V6;
-
 /// The second wall: even if a mount were wrong, only these folders could be touched.
-fn restrict(plan: &Plan) -> Result<RestrictionStatus, RulesetError> {
-    let mut ruleset = Ruleset::default()
-        .set_compatibility(landlock::CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(TRIED))?
-        .scope(Scope::from_all(TRIED))?;
-    if !plan.network {
-        // Within itself a guest may still talk over local sockets and over UDP.
-        ruleset = ruleset.handle_access(AccessNet::ConnectTcp)?;
-    }
-    let status = ruleset
-        .create()?
-        // Names at the top tell nothing, and programs look for them.
-        .add_rules(path_beneath_rules(["/"], AccessFs::ReadDir))?
-        .add_rules(path_beneath_rules(&plan.readable, AccessFs::from_read(TRIED)))?
-        .add_rules(path_beneath_rules(&plan.writable, AccessFs::from_all(TRIED)))?
-        .restrict_self()?;
-    Ok(status)
-}
-
-fn abi(status: &RestrictionStatus) -> u8 {
-    match status.landlock {
-        LandlockStatus::Available { effective_abi, .. } => effective_abi as u8,
-        LandlockStatus::NotEnabled | LandlockStatus::NotImplemented => 0,
-    }
+fn restrict(plan: &Plan) -> Result<u8, landlock::RulesetError> {
+    // Within itself a guest may still talk over local sockets and over UDP.
+    let tcp = if plan.network { Tcp::Open } else { Tcp::Listening };
+    let (all, read) = (AccessFs::from_all(folders::TRIED), AccessFs::from_read(folders::TRIED));
+    // Names at the top tell nothing, and programs look for them.
+    let top = [String::from("/")];
+    let rules: [(&[String], _); 3] =
+        [(&top, AccessFs::ReadDir.into()), (&plan.readable, read), (&plan.writable, all)];
+    folders::restrict(tcp, rules)
 }

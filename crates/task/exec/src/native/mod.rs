@@ -24,7 +24,6 @@ mod collect;
 mod control;
 mod device;
 mod error;
-mod filter;
 mod guest;
 pub mod image;
 mod inner;
@@ -55,9 +54,9 @@ pub use terminal::Size;
 #[cfg(feature = "weakened")]
 pub use walls::Walls;
 
+use crate::walls::filter::{self, Opening};
 use bubblewrap::{Line, NOBODY};
 use cgroup::Place;
-use filter::Opening;
 use guest::{Born, Stream as GuestStream, Switch, Warden};
 use inner::{Bound, Plan};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -107,10 +106,11 @@ impl Sandbox {
         let program = std::fs::File::open("/proc/self/exe");
         let program = Arc::new(program.map_err(SandboxError::system("opening our own program"))?);
         let (_, place) = Place::find();
-        let filters = Arc::new(Filters {
-            counted: filter::compile(Opening { memory_files: true })?,
-            watched: filter::compile(Opening { memory_files: false })?,
-        });
+        let compiled = |memory_files| {
+            filter::compile(Opening { memory_files })
+                .map_err(|error| SandboxError::Setup { stage: "filter", said: error.to_string() })
+        };
+        let filters = Arc::new(Filters { counted: compiled(true)?, watched: compiled(false)? });
         Ok(Self { bwrap, program, place, walls: walls::Walls::ALL, filters })
     }
 

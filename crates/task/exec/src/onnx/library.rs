@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 /// Where it lies in the folder of models.
@@ -30,6 +31,11 @@ const DIGEST: &str = if cfg!(target_arch = "x86_64") {
 /// A process has one.
 static OPEN: Mutex<Option<Environment>> = Mutex::new(None);
 
+/// Where it must be.
+pub(crate) fn path() -> Option<PathBuf> {
+    Some(program::models()?.join(NAME))
+}
+
 /// The library, loaded once.
 pub(super) fn open() -> Result<Environment, Refusal> {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,8 +49,8 @@ pub(super) fn open() -> Result<Environment, Refusal> {
 
 /// The bytes of the library, if they are the pinned ones.
 fn read() -> Result<Vec<u8>, Refusal> {
-    let folder = program::models().ok_or_else(|| refusal("there is no folder of models"))?;
-    let bytes = artifact::read(&folder.join(NAME), LARGEST).map_err(refusal)?;
+    let path = path().ok_or_else(|| refusal("there is no folder of models"))?;
+    let bytes = artifact::read(&path, LARGEST).map_err(refusal)?;
     let found = hex::encode(Sha256::digest(&bytes));
     if found != DIGEST {
         return Err(refusal(format_args!("its SHA-256 is {found}, and not {DIGEST}")));

@@ -22,3 +22,4 @@ mod picture;
 mod tensor;
 
 pub use backend::Networks;
+pub(crate) use library::path as library;

@@ -10,6 +10,12 @@ use std::time::Duration;
 const SEGMENTS: u32 = 256;
 /// Most segments of a run: a trace stays small.
 const MOST_SEGMENTS: u32 = 65_536;
+/// Tolerance where a manifest is silent.
+const TOLERANCE: f32 = 1e-4;
+/// Largest tolerance: with more, another program passes for the same.
+const MOST_TOLERANCE: f32 = 0.01;
+/// Most pixels of a row.
+const MOST_SIDE: u32 = 65_536;
 
 /// A manifest, read and checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +30,10 @@ pub struct Manifest {
     pub code: Option<String>,
     /// How two executions are compared.
     pub class: Class,
+    /// Largest error of a number in class `tolerance`, relative to the largest number.
+    pub tolerance: f32,
+    /// What the output looks like in class `perceptual`.
+    pub picture: Option<Picture>,
     /// Input for those who give none.
     pub input: Option<String>,
     /// Segments that are wanted; a run with fewer steps has fewer.
@@ -69,6 +79,16 @@ pub enum Class {
     None,
 }
 
+/// How 8-bit samples make a picture: row by row, the samples of a pixel side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Picture {
+    /// Pixels of a row.
+    pub width: u32,
+    /// Samples of a pixel.
+    pub channels: u32,
+}
+
 /// What a run may use. Each is a limit of one run on one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -96,6 +116,9 @@ struct Form {
     kind: Kind,
     code: Option<String>,
     class: Class,
+    #[serde(default = "tolerance")]
+    tolerance: f32,
+    picture: Option<Picture>,
     input: Option<String>,
     #[serde(default = "segments")]
     segments: u32,
@@ -123,6 +146,10 @@ struct LimitsForm {
 
 const fn segments() -> u32 {
     SEGMENTS
+}
+
+const fn tolerance() -> f32 {
+    TOLERANCE
 }
 
 impl Default for LimitsForm {
@@ -165,6 +192,15 @@ impl Form {
         if self.segments == 0 || self.segments > MOST_SEGMENTS {
             return Err(Refusal::program(format_args!("`segments` is 1 to {MOST_SEGMENTS}")));
         }
+        if !(f32::MIN_POSITIVE..=MOST_TOLERANCE).contains(&self.tolerance) {
+            let most = MOST_TOLERANCE;
+            return Err(Refusal::program(format_args!("`tolerance` is over 0, up to {most}")));
+        }
+        let sides = self.picture.map(|picture| [picture.width, picture.channels]);
+        if sides.is_some_and(|sides| sides.iter().any(|side| !(1..=MOST_SIDE).contains(side))) {
+            let reason = format_args!("`width` and `channels` of a picture are 1 to {MOST_SIDE}");
+            return Err(Refusal::program(reason));
+        }
         let tables = [
             (Kind::Gpu, self.gpu),
             (Kind::Llm, self.llm),
@@ -191,6 +227,8 @@ impl Form {
             kind: self.kind,
             code: self.code,
             class: self.class,
+            tolerance: self.tolerance,
+            picture: self.picture,
             input: self.input,
             segments: self.segments,
             limits: self.limits.into(),
@@ -264,6 +302,10 @@ mod tests {
             ("colour = 1", "colour"),
             ("segments = 0", "segments"),
             ("segments = 65537", "segments"),
+            ("tolerance = 0.0", "tolerance"),
+            ("tolerance = nan", "tolerance"),
+            ("tolerance = 0.5", "tolerance"),
+            ("picture = { width = 0, channels = 3 }", "width"),
             ("[limits]\nmemory = '12 parsecs'", "parsecs"),
             ("[limits]\nfule = 3", "fule"),
             ("[train]\nx = 1", "train"),

@@ -10,22 +10,29 @@
 //! - Every ticket ends, with an output or with a [`Fault`]: a process that dies, hangs, floods its
 //!   memory or breaks the protocol ends its tickets, and the next run starts another process.
 //! - A wish to stop is first told to the executor; one that does not follow within [`GRACE`] is killed.
+//! - What an executor may touch is fixed when it is started ([`Launch`]): the files of the program that
+//!   it is started for, and what is named there. A program that needs more is refused.
 //! - Nothing stays behind: the process is killed and waited for when its supervisor is dropped.
 
+mod check;
 mod mailbox;
 mod process;
 mod ticket;
 mod watch;
 
+pub use check::Check;
 pub(crate) use process::DEVICE;
 pub use process::Launch;
 pub use ticket::{Outcome, Ticket};
 
+use crate::artifact;
 use crate::fault::{Fault, Refusal};
-use crate::program::Program;
+use crate::program::{Class, Program};
 use crate::protocol::{Data, Request};
-use crate::run::Repeat;
-use opengpu_types::ProgramId;
+use crate::run::{Repeat, Repeated};
+use crate::walls::Grant;
+use check::How;
+use opengpu_types::{ArtifactId, ProgramId};
 use process::Process;
 use std::collections::BTreeMap;
 use std::io;
@@ -81,6 +88,8 @@ pub struct Supervisor {
 #[derive(Debug)]
 struct Current {
     process: Process,
+    /// What its walls leave; none if it has none.
+    grant: Option<Grant>,
     bays: BTreeMap<ProgramId, u32>,
 }
 
@@ -154,6 +163,45 @@ impl Supervisor {
         tickets.pop().ok_or_else(|| io::Error::other("no ticket was given").into())
     }
 
+    /// Checks what was claimed for a segment, by the class of its program: by repeating the segment, or
+    /// by weighing its output where nobody would find the same. `state` is the one before it.
+    pub fn check<'a>(
+        &self,
+        program: &'a Program,
+        input: Data,
+        state: Data,
+        which: &Repeat,
+        claimed: &'a Repeated,
+    ) -> Result<Check<'a>, StartError> {
+        let weighs = program.manifest.class == Class::Likelihood && which.index.0 > 0;
+        let manifest = &program.manifest;
+        if !weighs {
+            let ticket = self.repeat(program, input, state, which)?;
+            return Ok(Check { manifest, claimed, how: How::Repeated(ticket) });
+        }
+        let before = match &state {
+            Data::Inline(bytes) => ArtifactId::of(bytes),
+            Data::File(path) => artifact::address(path)?,
+        };
+        let mut current = self.lock();
+        let (process, bay) = self.ready(&mut current, program)?;
+        let (index, segments, steps) = (which.index.0, which.segments, which.steps);
+        let output = claimed.emitted.clone();
+        let request = move |ticket, milliseconds| Request::Weigh {
+            ticket,
+            bay,
+            input,
+            claimed: output,
+            index,
+            segments,
+            steps,
+            milliseconds,
+        };
+        let mut tickets = process.submit([(manifest.limits.time, request)])?;
+        let ticket = tickets.pop().ok_or_else(|| io::Error::other("no ticket was given"))?;
+        Ok(Check { manifest, claimed, how: How::Weighed { ticket, before } })
+    }
+
     /// The process number of the executor, while there is one.
     pub fn process_id(&self) -> Option<u32> {
         self.lock().as_ref().map(|current| current.process.id())
@@ -172,22 +220,47 @@ impl Supervisor {
         if current.as_ref().is_some_and(|current| current.process.is_dead()) {
             *current = None;
         }
+        let known = current.as_ref().and_then(|current| current.bays.get(&program.id).copied());
+        let grant = match known {
+            Some(_) => None,
+            None => self.grant(program)?,
+        };
         let current = match current {
             Some(current) => current,
             None => {
-                let process = Process::start(&self.launch)?;
-                current.insert(Current { process, bays: BTreeMap::new() })
+                let process = Process::start(&self.launch, grant.as_ref())?;
+                current.insert(Current { process, grant: grant.clone(), bays: BTreeMap::new() })
             }
         };
-        let bay = match current.bays.get(&program.id) {
-            Some(bay) => *bay,
-            None => {
+        let bay = match known {
+            Some(bay) => bay,
+            None if covers(current.grant.as_ref(), grant.as_ref()) => {
                 let bay = u32::try_from(current.bays.len()).map_err(io::Error::other)?;
                 current.process.prepare(bay, program)?;
                 current.bays.insert(program.id, bay);
                 bay
             }
+            None => {
+                let reason = "its executor was started for other programs".to_owned();
+                return Err(Refusal::Machine { reason }.into());
+            }
         };
         Ok((&current.process, bay))
+    }
+
+    /// What an executor of this program may touch; none if the program has a sandbox of its own.
+    fn grant(&self, program: &Program) -> Result<Option<Grant>, StartError> {
+        let Launch { reads, writes, .. } = &self.launch;
+        let grant = Grant::of(program)?;
+        Ok(grant.map(|grant| grant.with(reads, writes)).transpose()?)
+    }
+}
+
+/// Whether an executor with these walls serves a program that needs those.
+fn covers(walls: Option<&Grant>, needed: Option<&Grant>) -> bool {
+    match (walls, needed) {
+        (Some(walls), Some(needed)) => walls.covers(needed),
+        (None, None) => true,
+        _ => false,
     }
 }

@@ -8,6 +8,8 @@ use crate::program::Program;
 use crate::protocol::{self, Event, News, Request};
 use crate::stop::milliseconds;
 use crate::usage::Usage;
+use crate::walls::Grant;
+use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
@@ -17,6 +19,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// Bytes that are read or written at once.
 const BUFFER: usize = 64 << 10;
@@ -36,6 +39,11 @@ pub struct Launch {
     pub threads: Option<u32>,
     /// Id of the device that it uses; the first one if none.
     pub device: Option<String>,
+    /// What it may read besides the files of the program that it is started for: inputs, states,
+    /// more programs.
+    pub reads: Vec<PathBuf>,
+    /// Folders for states.
+    pub writes: Vec<PathBuf>,
 }
 
 /// The variable that names an executor's device.
@@ -56,11 +64,16 @@ const ENVIRONMENT: [&str; 11] = [
     "VK_DRIVER_FILES",
 ];
 
+/// Where drivers keep compiled kernels, by their makers.
+const CACHES: [&str; 2] = ["MESA_SHADER_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH"];
+
 /// A running executor. It is killed and waited for when this is dropped.
 #[derive(Debug)]
 pub(super) struct Process {
     shared: Arc<Shared>,
     answers: Mutex<Receiver<Event>>,
+    /// Goes away with it.
+    _cache: Option<TempDir>,
 }
 
 /// What the threads around a process have in common.
@@ -211,22 +224,30 @@ impl Open {
 }
 
 impl Writer {
+    /// Says something that is not sent yet.
+    fn say<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
+        protocol::write(&mut self.stream, message, &mut self.scratch)
+    }
+
     fn send<'a>(&mut self, requests: impl IntoIterator<Item = &'a Request>) -> io::Result<()> {
         for request in requests {
-            protocol::write(&mut self.stream, request, &mut self.scratch)?;
+            self.say(request)?;
         }
         self.stream.flush()
     }
 }
 
 impl Process {
-    /// Starts an executor and the threads that watch it.
-    pub(super) fn start(launch: &Launch) -> io::Result<Self> {
+    /// Starts an executor and the threads that watch it; what it is granted is the first thing that it
+    /// hears.
+    pub(super) fn start(launch: &Launch, grant: Option<&Grant>) -> io::Result<Self> {
         let mut command = Command::new(&launch.program);
         command
             .args(&launch.arguments)
             .env_clear()
             .envs(ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+            // Walls are raised by the only thread, so the allocator starts none of its own.
+            .env("_RJEM_MALLOC_CONF", "background_thread:false")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -238,6 +259,22 @@ impl Process {
         if let Some(device) = &launch.device {
             command.env(DEVICE, device);
         }
+        // A driver without a place for compiled kernels compiles them for every dispatch, and one that
+        // all executors share is a way from one lease to the next.
+        let cache = match grant.filter(|grant| grant.devices()) {
+            Some(_) => Some(tempfile::Builder::new().prefix("opengpu-executor-").tempdir()?),
+            None => None,
+        };
+        let grant = match &cache {
+            Some(cache) => {
+                command.envs(CACHES.map(|name| (name, cache.path())));
+                grant
+                    .cloned()
+                    .map(|grant| grant.with(&[], &[cache.path().to_owned()]))
+                    .transpose()?
+            }
+            None => grant.cloned(),
+        };
         // Signals of a terminal are for the supervisor, which tells its executor what to do.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
@@ -255,13 +292,14 @@ impl Process {
         });
         let (answer, answers) = sync_channel(1);
         let words = Arc::new(Mutex::new(VecDeque::new()));
-        let process = Self { shared, answers: Mutex::new(answers) };
+        let process = Self { shared, answers: Mutex::new(answers), _cache: cache };
         let heard = Arc::clone(&words);
         let ear = spawn("last words", move || listen(stderr, &heard))?;
         let shared = Arc::clone(&process.shared);
         spawn("reader", move || read_events(&shared, stdout, &answer, ear, &words))?;
         let shared = Arc::clone(&process.shared);
         spawn("watch", move || watch::watch(&shared))?;
+        process.writer().say(&grant)?;
         Ok(process)
     }
 
@@ -286,7 +324,11 @@ impl Process {
         self.shared.changed.notify_all();
         let folder = std::path::absolute(program.folder())?;
         let request = Request::Prepare { bay, folder, id: program.id.0.0 };
-        self.send([&request])?;
+        match self.send([&request]) {
+            // It is dead or dying, and its end says more.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            sent => sent?,
+        }
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = answers.recv();
         self.shared.lock().remove(number);
@@ -323,7 +365,11 @@ impl Process {
     }
 
     fn send<'a>(&self, requests: impl IntoIterator<Item = &'a Request>) -> io::Result<()> {
-        self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner).send(requests)
+        self.writer().send(requests)
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

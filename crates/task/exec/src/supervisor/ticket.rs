@@ -2,6 +2,7 @@
 
 use super::mailbox::Receiver;
 use super::process::Shared;
+use crate::backend::Weighed;
 use crate::fault::{Fault, Part};
 use crate::protocol::News;
 use crate::run::Repeated;
@@ -83,8 +84,8 @@ impl Ticket {
                     return Ok(Outcome { output, parts, segments, steps, emitted, usage });
                 }
                 News::Failed { fault, usage } => return Err((fault, usage)),
-                News::Repeated { usage, .. } => {
-                    return Err((broken("a segment was repeated that nobody asked for"), usage));
+                News::Repeated { usage, .. } | News::Weighed { usage, .. } => {
+                    return Err((broken("a segment was checked that nobody asked for"), usage));
                 }
             }
         }
@@ -97,6 +98,15 @@ impl Ticket {
             Some(News::Repeated { segment, state, emitted, usage }) => {
                 Ok((Repeated { segment, state, emitted }, usage))
             }
+            Some(News::Failed { fault, usage }) => Err((fault, usage)),
+            _ => Err((broken("it said something else"), Usage::default())),
+        }
+    }
+
+    /// Waits for what an output weighs.
+    pub(super) fn wait_weighed(mut self) -> Result<(Weighed, Usage), (Fault, Usage)> {
+        match self.next() {
+            Some(News::Weighed { weighed, usage }) => Ok((weighed, usage)),
             Some(News::Failed { fault, usage }) => Err((fault, usage)),
             _ => Err((broken("it said something else"), Usage::default())),
         }

@@ -55,8 +55,20 @@ pub(crate) fn guest(steps: u64, more: &str, step: &str, limits: &str) -> Guest {
     Guest { program: Program::open(folder.path()).unwrap(), folder }
 }
 
-/// A supervisor whose executor is this binary under that name.
+/// This binary as an executor under that name, which touches one program alone.
+pub(crate) fn launch(name: &str) -> Launch {
+    Launch {
+        program: std::env::current_exe().unwrap(),
+        arguments: vec![name.into()],
+        threads: None,
+        device: None,
+        reads: Vec::new(),
+        writes: Vec::new(),
+    }
+}
+
+/// A supervisor of such an executor, which touches all guests of these tests.
 pub(crate) fn supervisor(name: &str) -> Supervisor {
-    let program = std::env::current_exe().unwrap();
-    Supervisor::new(Launch { program, arguments: vec![name.into()], threads: None, device: None })
+    let folders = vec![std::env::temp_dir()];
+    Supervisor::new(Launch { reads: folders.clone(), writes: folders, ..launch(name) })
 }

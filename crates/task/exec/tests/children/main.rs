@@ -16,6 +16,8 @@
 mod guests;
 mod supervisor;
 mod traces;
+#[cfg(target_os = "linux")]
+mod walls;
 
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
@@ -28,6 +30,15 @@ fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("executor") => {
             opengpu_exec::child::serve().unwrap();
+            return ExitCode::SUCCESS;
+        }
+        #[cfg(target_os = "linux")]
+        Some("evil") => {
+            walls::serve();
+            return ExitCode::SUCCESS;
+        }
+        Some("scales") => {
+            traces::serve();
             return ExitCode::SUCCESS;
         }
         // Executors that have been taken over by what they run.
@@ -55,9 +66,14 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
+    #[cfg(target_os = "linux")]
+    let more = walls::TESTS;
+    #[cfg(not(target_os = "linux"))]
+    let more: &[(&str, fn())] = &[];
     let trials: Vec<Trial> = supervisor::TESTS
         .iter()
         .chain(traces::TESTS)
+        .chain(more)
         .map(|(name, test)| {
             Trial::test(*name, move || {
                 test();

@@ -1,10 +1,12 @@
 //! Traces of real runs: any segment can be repeated, and whatever was changed is found.
 
 use crate::guests::{EMIT, Guest, SUM, guest, supervisor};
+use opengpu_exec::backend::{Backend, Begun, Prepared, Span, Weighed, Work};
+use opengpu_exec::program::Kind;
 use opengpu_exec::record::{INPUT, OUTPUT, Record, RecordError, STATES};
-use opengpu_exec::run::Repeat;
-use opengpu_exec::{Data, Errand, artifact, compare};
-use opengpu_types::{ArtifactId, SegmentIndex};
+use opengpu_exec::run::{Repeat, Repeated};
+use opengpu_exec::{Data, Errand, Fault, Program, Refusal, Registry, artifact, child, compare};
+use opengpu_types::{ArtifactId, Metered, Segment, SegmentIndex};
 use opengpu_verify::trace::Emitted;
 use std::fs;
 use tempfile::TempDir;
@@ -14,6 +16,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("the_same_run_has_the_same_root", the_same_run_has_the_same_root),
     ("every_segment_repeats_alone", every_segment_repeats_alone),
     ("whatever_was_changed_is_found", whatever_was_changed_is_found),
+    ("a_text_is_weighed_and_not_made_again", a_text_is_weighed_and_not_made_again),
 ];
 
 /// A run on disk.
@@ -69,7 +72,7 @@ fn every_segment_repeats_alone() {
         let (found, _) = ticket.wait_repeated().unwrap();
         let claimed = record.claimed(index).unwrap();
         assert_eq!(found, claimed, "segment {index}");
-        let verdict = compare::compare(program.manifest.class, &claimed, &found);
+        let verdict = compare::compare(&program.manifest, &claimed, &found);
         assert_eq!(verdict, compare::Comparison::Equal);
     }
     let error = record.segment(8).unwrap_err();
@@ -106,4 +109,77 @@ fn whatever_was_changed_is_found() {
     let manifest = guest.folder.path().join("program.toml");
     fs::write(&manifest, fs::read_to_string(&manifest).unwrap() + "\n").unwrap();
     assert!(matches!(run.check(), Err(RecordError::Tampered { .. })), "the program");
+}
+
+/// A model of which every other answer is good.
+struct Scales;
+
+/// An executor with it.
+pub(crate) fn serve() {
+    child::serve_with(Registry::default().with(Kind::Llm, Box::new(Scales))).unwrap();
+}
+
+impl Backend for Scales {
+    fn prepare(&mut self, _: &Program) -> Result<Box<dyn Prepared>, Refusal> {
+        Ok(Box::new(Self))
+    }
+}
+
+impl Prepared for Scales {
+    fn init(&mut self, _: &[u8], _: &mut Work<'_>) -> Result<Begun, Fault> {
+        Ok(Begun { state: Vec::new(), steps: 2 })
+    }
+
+    fn advance(
+        &mut self,
+        _: &[u8],
+        _: Vec<u8>,
+        _: Span,
+        _: &mut Work<'_>,
+    ) -> Result<Vec<u8>, Fault> {
+        Err(Fault::program("nobody makes it again"))
+    }
+
+    fn weigh(
+        &mut self,
+        _: &[u8],
+        claimed: &[u8],
+        steps: Span,
+        work: &mut Work<'_>,
+    ) -> Result<Weighed, Fault> {
+        assert_eq!(steps, Span { steps: 2..=2, of: 2 });
+        work.count_tokens(3, 4);
+        let off = if claimed == b"good" { 1 } else { 999_999 };
+        Ok(Weighed::Choices { count: 4, mean: off, worst: off })
+    }
+}
+
+fn a_text_is_weighed_and_not_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = "name = 'a'\nkind = 'llm'\nclass = 'likelihood'\n";
+    fs::write(folder.path().join("program.toml"), manifest).unwrap();
+    let program = Program::open(folder.path()).unwrap();
+    let supervisor = supervisor("scales");
+    let check = |state: &[u8], emitted: &[u8], tokens_out: u64| {
+        let bytes_out = u64::try_from(emitted.len()).unwrap();
+        let segment = Segment {
+            index: SegmentIndex(2),
+            state: ArtifactId::of(state),
+            emitted: Emitted::NOTHING.then(emitted).0,
+            metered: Metered { fuel: 0, tokens_in: 3, tokens_out, bytes_out },
+        };
+        let claimed = Repeated { segment, state: state.to_vec(), emitted: emitted.to_vec() };
+        let which =
+            Repeat { index: SegmentIndex(2), segments: 2, steps: 2, emitted: Emitted::NOTHING };
+        let none = || Data::Inline(Vec::new());
+        let check = supervisor.check(&program, none(), none(), &which, &claimed).unwrap();
+        check.wait().unwrap().0
+    };
+    assert!(matches!(check(b"", b"good", 4), compare::Comparison::Close { .. }));
+    for (state, emitted, tokens) in
+        [(b"".as_slice(), "bad ", 4), (b"x", "good", 4), (b"", "good", 5)]
+    {
+        let found = check(state, emitted.as_bytes(), tokens);
+        assert!(matches!(found, compare::Comparison::Different { .. }), "{emitted}: {found:?}");
+    }
 }

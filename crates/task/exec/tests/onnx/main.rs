@@ -54,7 +54,14 @@ fn main() -> ExitCode {
 fn supervisor() -> Supervisor {
     let program = std::env::current_exe().unwrap();
     let arguments = vec!["executor".into()];
-    Supervisor::new(Launch { program, arguments, threads: None, device: None })
+    Supervisor::new(Launch {
+        program,
+        arguments,
+        threads: None,
+        device: None,
+        reads: Vec::new(),
+        writes: Vec::new(),
+    })
 }
 
 /// What the model for the direction of text wants to see.

@@ -11,6 +11,9 @@
 /// A word of a frame.
 pub(super) type Reg = u16;
 
+/// What it costs to enter a loop, whose rounds are looked up once.
+const ENTER: u32 = 8;
+
 /// An operation of one word and one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binary {
@@ -118,31 +121,119 @@ pub(super) enum Op {
     Jump(u32),
     JumpUnless(Reg, u32),
     JumpEqual(Reg, Reg, u32),
+    /// A loop is entered; `at` will say in which round it is.
+    Enter {
+        at: Reg,
+    },
+    /// A round of a loop begins; `around` says in which round the loop around it is.
+    Round {
+        at: Reg,
+        around: Reg,
+        number: u16,
+    },
     Barrier(Sync),
     End,
-    Copy { to: Reg, from: Reg, count: u16 },
-    Unary { op: Unary, to: Reg, from: Reg },
-    Binary { op: Binary, to: Reg, left: Reg, right: Reg },
-    Select { to: Reg, condition: Reg, accept: Reg, reject: Reg },
-    Extract { signed: bool, to: Reg, from: Reg, offset: Reg, count: Reg },
-    Insert { to: Reg, into: Reg, from: Reg, offset: Reg, count: Reg },
-    Pack { to: Reg, from: Reg },
-    LoadFrame { to: Reg, base: Reg, offset: Reg, count: u16 },
-    StoreFrame { base: Reg, offset: Reg, from: Reg, count: u16 },
-    LoadShared { to: Reg, count: u16, at: At },
-    StoreShared { from: Reg, count: u16, at: At },
-    TouchShared { count: u16, at: At },
-    AtomicShared { kind: Kind, from: Reg, at: At },
-    LoadBuffer { buffer: u8, to: Reg, count: u16, at: At },
-    StoreBuffer { buffer: u8, from: Reg, count: u16, at: At },
-    TouchBuffer { buffer: u8, count: u16, at: At },
-    AtomicBuffer { kind: Kind, buffer: u8, from: Reg, at: At },
+    Copy {
+        to: Reg,
+        from: Reg,
+        count: u16,
+    },
+    Unary {
+        op: Unary,
+        to: Reg,
+        from: Reg,
+    },
+    Binary {
+        op: Binary,
+        to: Reg,
+        left: Reg,
+        right: Reg,
+    },
+    Select {
+        to: Reg,
+        condition: Reg,
+        accept: Reg,
+        reject: Reg,
+    },
+    Extract {
+        signed: bool,
+        to: Reg,
+        from: Reg,
+        offset: Reg,
+        count: Reg,
+    },
+    Insert {
+        to: Reg,
+        into: Reg,
+        from: Reg,
+        offset: Reg,
+        count: Reg,
+    },
+    Pack {
+        to: Reg,
+        from: Reg,
+    },
+    LoadFrame {
+        to: Reg,
+        base: Reg,
+        offset: Reg,
+        count: u16,
+    },
+    StoreFrame {
+        base: Reg,
+        offset: Reg,
+        from: Reg,
+        count: u16,
+    },
+    LoadShared {
+        to: Reg,
+        count: u16,
+        at: At,
+    },
+    StoreShared {
+        from: Reg,
+        count: u16,
+        at: At,
+    },
+    TouchShared {
+        count: u16,
+        at: At,
+    },
+    AtomicShared {
+        kind: Kind,
+        from: Reg,
+        at: At,
+    },
+    LoadBuffer {
+        buffer: u8,
+        to: Reg,
+        count: u16,
+        at: At,
+    },
+    StoreBuffer {
+        buffer: u8,
+        from: Reg,
+        count: u16,
+        at: At,
+    },
+    TouchBuffer {
+        buffer: u8,
+        count: u16,
+        at: At,
+    },
+    AtomicBuffer {
+        kind: Kind,
+        buffer: u8,
+        from: Reg,
+        at: At,
+    },
 }
 
 impl Op {
     pub(super) fn cost(&self) -> u32 {
         match self {
             Self::Charge(_) => 0,
+            Self::Enter { .. } => ENTER,
             Self::Copy { count, .. }
             | Self::LoadFrame { count, .. }
             | Self::StoreFrame { count, .. }

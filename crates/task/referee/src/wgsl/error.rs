@@ -114,6 +114,9 @@ pub enum Fault {
     /// What is in memory depends on an order that nobody fixes: the kernel is not exact.
     #[error("not exact: {0}")]
     Race(Race),
+    /// The loops of a group take more rounds than every device does: the kernel is not exact.
+    #[error("not exact: the loops of a group take more than 65,535 rounds, where a device may end")]
+    Rounds,
     /// The compiled kernel left its memory although every index is clamped. A defect of the
     /// referee, never of a party.
     #[error("the referee lost its way in the memory of the kernel")]

@@ -11,6 +11,7 @@ use super::{
     code::{At, Code, Op, Reg},
     compute,
     error::Race,
+    rounds::Rounds,
     shadow::Shadow,
 };
 
@@ -61,6 +62,8 @@ pub(super) struct Machine<'a> {
     fuel: u64,
     /// The group that runs, counted from one.
     group: u32,
+    /// What its loops have taken.
+    rounds: Rounds,
 }
 
 impl<'a> Machine<'a> {
@@ -96,6 +99,7 @@ impl<'a> Machine<'a> {
             frames: Vec::new(),
             fuel,
             group: 0,
+            rounds: Rounds::default(),
         };
         let bound = machine.buffers.iter().map(|buffer| buffer.words.len());
         let words = bound.fold(frame.len().saturating_mul(count), usize::saturating_add);
@@ -134,6 +138,7 @@ impl<'a> Machine<'a> {
         self.group = self.group.saturating_add(1);
         self.charge(u64::from(self.code.shared))?;
         self.shared.fill(0);
+        self.rounds.clear();
         self.order(super::code::Sync { shared: true, buffers: true });
         // The frames are lent to the loops below and given back.
         let mut frames = std::mem::take(&mut self.frames);
@@ -231,6 +236,15 @@ impl<'a> Machine<'a> {
                 Op::JumpUnless(condition, target) => (get(frame, condition) == 0).then_some(target),
                 Op::JumpEqual(left, right, target) => {
                     (get(frame, left) == get(frame, right)).then_some(target)
+                }
+                Op::Enter { at } => {
+                    set(frame, at, 0);
+                    None
+                }
+                Op::Round { at, around, number } => {
+                    let round = self.rounds.after(get(frame, at), get(frame, around), number);
+                    set(frame, at, round.ok_or(Fault::Rounds)?);
+                    None
                 }
                 Op::Barrier(sync) => return Ok(Stop::Barrier { next, sync }),
                 Op::End => return Ok(Stop::End),

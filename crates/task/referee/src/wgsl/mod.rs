@@ -9,7 +9,8 @@
 //! goes to the device and to the interpreter, and the memory afterwards is equal, bit for bit.
 //!
 //! What is not exact in a way that only shows when the kernel runs is a [`Fault`]: two invocations,
-//! or two groups, that touch one word in no order, or invocations that do not meet at a barrier.
+//! or two groups, that touch one word in no order, invocations that do not meet at a barrier, or
+//! loops that take more rounds than every device does.
 //! Atomic operations are allowed where nobody takes their value, and two parties use one kind of
 //! them on a word.
 //!
@@ -24,6 +25,7 @@ mod layout;
 mod lower;
 mod machine;
 mod normalise;
+mod rounds;
 mod scan;
 mod shadow;
 

@@ -149,7 +149,7 @@ fn judge_landlock(version: u32) -> Check {
     let fix = "add landlock to lsm= on the kernel's command line (cat /sys/kernel/security/lsm), \
                or take a newer kernel";
     match version {
-        0 => Check::failed(name, "the kernel has none", fix),
+        0 => Check::failed(name, "the kernel has none: executors can touch the owner's files", fix),
         old if old < LANDLOCK_WANTED => {
             Check::warn(name, format!("version {old}, {LANDLOCK_WANTED} is wanted"), fix)
         }

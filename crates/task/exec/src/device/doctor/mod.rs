@@ -73,6 +73,12 @@ pub fn checks(cache: &Path) -> Vec<Check> {
     let mut checks = gpu::checks(&machine, &crate::gpu::adapters());
     #[cfg(target_os = "linux")]
     checks.extend(linux::checks(&machine));
+    #[cfg(not(target_os = "linux"))]
+    checks.push(Check::warn(
+        "walls",
+        "this system has none: executors can touch the owner's files and network",
+        "run programs of strangers on Linux, or as a user who owns nothing",
+    ));
     checks.push(disk(cache));
     checks.extend(memory(&machine));
     checks.push(python(&machine));

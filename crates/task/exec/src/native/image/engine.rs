@@ -2,7 +2,7 @@
 //!
 //! The engine is asked which image a name means and how large it is, and writes it into a folder of
 //! ours. From there on it is an image like any other: every part is checked, and it runs behind our
-//! own walls (docs/adr/0021). Nothing is fetched from a registry here: a task must not make this
+//! own walls (docs/adr/0022). Nothing is fetched from a registry here: a task must not make this
 //! machine talk to others, so fetching is the owner's own act.
 
 use super::{Image, ImageError, ImageLimits, find, is_digest, unpack};

@@ -50,6 +50,8 @@ pub(super) fn lower(
         lengths: Vec::new(),
         shared: 0,
         barriers: false,
+        loops: 0,
+        around: None,
     };
     let places = lower.places()?;
     lower.global_variables(bindings, limits)?;
@@ -126,6 +128,10 @@ struct Lower<'a> {
     lengths: Vec<Length>,
     shared: u32,
     barriers: bool,
+    /// Loops so far.
+    loops: u16,
+    /// The round of the loop that is being compiled.
+    around: Option<Reg>,
 }
 
 impl<'a> Lower<'a> {

@@ -93,7 +93,17 @@ impl<'a> Lower<'a> {
         depth: usize,
     ) -> Result<(), Ineligible> {
         let (start, again, leave) = (self.out.label()?, self.out.label()?, self.out.label()?);
+        let at = self.out.room(1)?;
+        let around = match self.around {
+            Some(around) => around,
+            None => self.out.zeros(1)?,
+        };
+        self.out.push(Op::Enter { at })?;
         self.out.bind(start);
+        // There are fewer loops than operations.
+        self.out.push(Op::Round { at, around, number: self.loops })?;
+        self.loops = self.loops.saturating_add(1);
+        let outer = self.around.replace(at);
         on.exits.push(Exits { leave, again: Some(again) });
         self.block(on, body, depth)?;
         self.out.bind(again);
@@ -107,6 +117,7 @@ impl<'a> Lower<'a> {
             None => self.out.push(Op::Jump(start))?,
         }
         self.out.bind(leave);
+        self.around = outer;
         Ok(())
     }
 
