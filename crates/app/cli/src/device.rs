@@ -12,7 +12,7 @@ use opengpu_exec::device::{
     self, Device, Memory, MemoryWitness, Rating,
     doctor::{Check, State},
 };
-use opengpu_exec::gpu::Kind;
+use opengpu_exec::{Registry, gpu::Kind};
 use std::time::Duration;
 
 /// How long a benchmark may take.
@@ -139,7 +139,8 @@ fn show(rating: &Rating, challenge: &str) -> String {
 
 /// `opengpu doctor`: every failed check names its fix.
 pub(crate) fn doctor(context: &Context) -> Result<()> {
-    let checks = device::doctor::checks(&context.home);
+    let mut checks = device::doctor::checks(&context.home);
+    checks.extend(device::doctor::programs(&Registry::default()));
     context.output.show(&checks, |checks| {
         let row = |check: &Check| {
             let word = match check.state {

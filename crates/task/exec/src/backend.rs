@@ -21,6 +21,9 @@ use std::sync::Arc;
 
 /// One kind of program.
 pub trait Backend: Send {
+    /// What this machine has for programs of this kind; it is tried, not guessed.
+    fn probe(&self) -> Result<String, Missing>;
+
     /// Makes a program ready: compiles it, loads it, checks what can be checked before a run.
     fn prepare(&mut self, program: &Program) -> Result<Box<dyn Prepared>, Refusal>;
 }
@@ -62,6 +65,16 @@ pub trait Prepared: Send {
     }
 }
 
+/// Why a machine runs no programs of a kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}; {fix}")]
+pub struct Missing {
+    /// What is missing.
+    pub why: String,
+    /// What brings it.
+    pub fix: String,
+}
+
 /// Makes what executes look at its [`Stop`].
 pub type Pulse = Arc<dyn Fn() + Send + Sync>;
 
@@ -72,7 +85,7 @@ pub enum Weighed {
     Choices {
         /// How many there are.
         count: u64,
-        /// Off by this on average.
+        /// Off by this on average, in the answer that is off most.
         mean: u32,
         /// Off by this at most.
         worst: u32,
@@ -85,9 +98,10 @@ pub enum Weighed {
 }
 
 impl Weighed {
-    /// Choices that are off by these shares, from 0 to 1.
+    /// Answers whose choices are off by these shares, from 0 to 1. A long answer does not make up for
+    /// another; a very short one counts as [`SHORT`] choices.
     #[expect(clippy::float_arithmetic, reason = "shares of probability are floats")]
-    pub fn of(offs: &[f64]) -> Self {
+    pub fn of(answers: &[Vec<f64>]) -> Self {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -95,14 +109,18 @@ impl Weighed {
         )]
         let millionths = |share: f64| (share.clamp(0.0, 1.0) * 1e6).round() as u32;
         #[expect(clippy::cast_precision_loss, reason = "an output has fewer tokens than 2^53")]
-        let count = offs.len().max(1) as f64;
+        let mean = |offs: &Vec<f64>| offs.iter().sum::<f64>() / offs.len().max(SHORT) as f64;
+        let count = answers.iter().map(Vec::len).sum::<usize>();
         Self::Choices {
-            count: u64::try_from(offs.len()).unwrap_or(u64::MAX),
-            mean: millionths(offs.iter().sum::<f64>() / count),
-            worst: millionths(offs.iter().copied().fold(0.0, f64::max)),
+            count: u64::try_from(count).unwrap_or(u64::MAX),
+            mean: millionths(answers.iter().map(mean).fold(0.0, f64::max)),
+            worst: millionths(answers.iter().flatten().copied().fold(0.0, f64::max)),
         }
     }
 }
+
+/// Choices that a short answer counts as.
+const SHORT: usize = 8;
 
 /// How a run begins.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,7 +16,6 @@ mod picture;
 use crate::backend::Weighed;
 use crate::program::{Class, Manifest};
 use crate::run::Repeated;
-use opengpu_types::Metered;
 
 /// Least ratio of peak signal to noise of a picture.
 pub const PSNR: f64 = 40.0;
@@ -94,12 +93,19 @@ fn difference(claimed: &Repeated, found: &Repeated) -> String {
     } else if a.emitted != b.emitted {
         "the output is another".to_owned()
     } else {
-        format!("the work is {:?} and not {:?}", b.metered, a.metered)
+        work(claimed, found)
     }
+}
+
+fn work(claimed: &Repeated, found: &Repeated) -> String {
+    format!("the work is {:?} and not {:?}", found.segment.metered, claimed.segment.metered)
 }
 
 #[expect(clippy::float_arithmetic, reason = "floats are what is compared")]
 fn tolerance(tolerance: f32, claimed: &Repeated, found: &Repeated) -> Comparison {
+    if claimed.segment.metered != found.segment.metered {
+        return Comparison::Different { what: work(claimed, found) };
+    }
     let mut worst = 0f32;
     for (a, b) in [(&claimed.state, &found.state), (&claimed.emitted, &found.emitted)] {
         if a == b {
@@ -128,9 +134,11 @@ fn floats(bytes: &[u8]) -> impl Iterator<Item = f32> {
 
 fn perceptual(manifest: &Manifest, claimed: &Repeated, found: &Repeated) -> Comparison {
     let different = |what: String| Comparison::Different { what };
-    let work = |side: &Repeated| Metered { fuel: 0, ..side.segment.metered };
-    if claimed.segment.state != found.segment.state || work(claimed) != work(found) {
+    if claimed.segment.state != found.segment.state {
         return different(difference(claimed, found));
+    }
+    if claimed.segment.metered != found.segment.metered {
+        return different(work(claimed, found));
     }
     let pictures = [claimed, found].map(|side| picture::Picture::new(manifest, &side.emitted));
     let [Some(a), Some(b)] = pictures else {
@@ -194,6 +202,9 @@ mod tests {
         assert!(!compare(&of("tolerance", ""), &claimed, &far).agrees());
         assert!(!compare(&of("tolerance", ""), &claimed, &none).agrees());
         assert!(!compare(&of("tolerance", ""), &none, &claimed).agrees());
+        let mut paid = near;
+        paid.segment.metered.fuel = 1;
+        assert!(!compare(&of("tolerance", ""), &claimed, &paid).agrees(), "work is part of it");
         assert!(!compare(&of("tolerance", ""), &claimed, &side(&numbers(&[1000.0]), b"")).agrees());
     }
 
@@ -226,8 +237,8 @@ mod tests {
     fn noise_that_hides_in_a_ratio_is_found_by_its_structure() {
         // A grey wall with a faint pattern, and the same without it: little noise, another picture.
         let manifest = of("perceptual", "picture = { width = 64, channels = 1 }");
-        let wall: Vec<u8> = (0..64 * 64).map(|at| 128 + u8::from((at / 4) % 2 == 0) * 2).collect();
-        let flat = vec![129; 64 * 64];
+        let wall: Vec<u8> = (0..64 * 64).map(|at| 128 + u8::from((at / 4) % 2 == 0) * 4).collect();
+        let flat = vec![130; 64 * 64];
         let verdict = compare(&manifest, &side(b"", &wall), &side(b"", &flat));
         let Comparison::Different { what } = verdict else { panic!("{verdict:?}") };
         let psnr: f64 = what.split(' ').next().unwrap().parse().unwrap();

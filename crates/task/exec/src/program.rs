@@ -120,6 +120,10 @@ fn inside(folder: &Path, name: &str) -> Result<PathBuf, Refusal> {
         return Err(file_refusal(name, "a file of a program lies in its folder"));
     }
     let own = folder.join(name);
+    let real = own.canonicalize().ok().zip(folder.canonicalize().ok());
+    if real.is_some_and(|(own, folder)| !own.starts_with(folder)) {
+        return Err(file_refusal(name, "it is a link that leaves the program's folder"));
+    }
     let shared = models().map(|models| models.join(name));
     Ok(if own.exists() { own } else { shared.filter(|path| path.exists()).unwrap_or(own) })
 }

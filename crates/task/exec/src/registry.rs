@@ -1,6 +1,6 @@
 //! Which back end runs which kind of program, in this build.
 
-use crate::backend::{Backend, Prepared};
+use crate::backend::{Backend, Missing, Prepared};
 use crate::fault::Refusal;
 use crate::program::{Kind, Program};
 use std::collections::BTreeMap;
@@ -47,6 +47,11 @@ impl Registry {
     pub(crate) fn behind(mut self, walls: bool) -> Self {
         self.0.retain(|kind, _| (*kind == Kind::Native) != walls);
         self
+    }
+
+    /// What this machine has for programs of each kind.
+    pub fn probe(&self) -> Vec<(Kind, Result<String, Missing>)> {
+        self.0.iter().map(|(kind, backend)| (*kind, backend.probe())).collect()
     }
 
     /// Makes a program ready.

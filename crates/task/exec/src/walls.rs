@@ -5,10 +5,10 @@
 //!
 //! | wall | by | what it leaves |
 //! |---|---|---|
-//! | files | landlock | the program's own files, the run's folder, libraries and drivers |
+//! | files | landlock | the program's own files, the run's folder, libraries and drivers; what the kernel says about this process, its network and the machine's devices |
 //! | system calls | seccomp | memory, threads, clocks and open files; no sockets, programs, processes, signals |
 //! | power | capabilities, no new privileges | none |
-//! | use | limits of the process | no core file, files of 4 GiB, 1,024 open files |
+//! | use | limits of the process | no core file, files as large as a state, 1,024 open files |
 //!
 //! ```text
 //!   supervisor ──Grant──► [executor: raise] ──► requests ──► back end ──► program
@@ -42,7 +42,15 @@ pub(crate) struct Grant {
     writes: Vec<PathBuf>,
     /// Whether it talks to GPUs.
     devices: bool,
+    /// Whether it makes files that live in no folder: drivers do, and a library that is loaded from
+    /// checked bytes. Nobody counts their memory.
+    memory_files: bool,
+    /// Bytes of the largest file that it writes.
+    file: u64,
 }
+
+/// Bytes of a file that drivers may keep.
+const FILE: u64 = 256 << 20;
 
 impl Grant {
     /// What an executor of this program needs; none if the program has a sandbox of its own.
@@ -60,7 +68,9 @@ impl Grant {
         if program.manifest.kind == Kind::Onnx {
             reads.extend(crate::onnx::library());
         }
-        Ok(Some(Self { reads, writes: Vec::new(), devices }))
+        let memory_files = devices || program.manifest.kind == Kind::Onnx;
+        let file = program.manifest.limits.state.max(FILE);
+        Ok(Some(Self { reads, writes: Vec::new(), devices, memory_files, file }))
     }
 
     /// Whether it talks to GPUs.
@@ -85,6 +95,8 @@ impl Grant {
         other.reads.iter().all(|path| within(&self.reads, path))
             && other.writes.iter().all(|path| within(&self.writes, path))
             && (self.devices || !other.devices)
+            && (self.memory_files || !other.memory_files)
+            && self.file >= other.file
     }
 
     /// Raises the walls around this process. It must have one thread: walls are the thread's that

@@ -282,11 +282,12 @@ fn one_reading_gives_the_likelihoods_that_were_told() {
 
 /// What a claimed answer weighs, in words.
 fn judged(model: &mut Model, prompt: &Prompt, sampling: &Sampling, tokens: &[u32]) -> Comparison {
-    let replayed = model.replay(prompt, sampling, tokens, &mut |_| Flow::Continue).unwrap();
+    let replayed =
+        model.replay(prompt, sampling, tokens, &mut || false, &mut |_| Flow::Continue).unwrap();
     let Some(replayed) = replayed else {
         return compare::weighed(&Weighed::Wrong { what: "no such answer".to_owned() });
     };
-    compare::weighed(&Weighed::of(&replayed.offs))
+    compare::weighed(&Weighed::of(&[replayed.offs]))
 }
 
 #[test]
@@ -303,6 +304,13 @@ fn an_honest_likelihood_is_told_from_others() {
         assert!(honest.agrees(), "{honest:?}");
         let cut = judged(&mut model, &prompt, &sampling, &made.tokens[..30]);
         assert!(!cut.agrees(), "{cut:?}");
+        // Whoever stops early says so wherever the draw is near: the end stands at the edge.
+        let end = model.encode("<|im_end|>", true).unwrap();
+        for length in (1..30).step_by(4) {
+            let stopped = [&made.tokens[..length], &end].concat();
+            let found = judged(&mut model, &prompt, &sampling, &stopped);
+            assert!(!found.agrees(), "{length}: {found:?}");
+        }
         let other = Sampling { seed: 12, temperature: 1.4, ..sampling.clone() };
         let other = answer(&mut model, &prompt, &other);
         let found = judged(&mut model, &prompt, &sampling, &other.tokens);
@@ -313,6 +321,12 @@ fn an_honest_likelihood_is_told_from_others() {
     let found = judged(&mut model, &prompt, &warm, &made.tokens);
     tell("honest", &found);
     assert!(found.agrees(), "{found:?}");
+    let end = model.encode("<|im_end|>", true).unwrap();
+    for length in (1..30).step_by(4) {
+        let stopped = [&made.tokens[..length], &end].concat();
+        let found = judged(&mut model, &prompt, &warm, &stopped);
+        assert!(!found.agrees(), "{length}: {found:?}");
+    }
     let cold = Sampling { temperature: 0.3, ..warm.clone() };
     let found = judged(&mut model, &prompt, &cold, &made.tokens);
     tell("another temperature alone", &found);

@@ -147,3 +147,33 @@ fn openais_own_client_chats_and_streams() {
     assert!(output.status.success(), "{error}");
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "equal");
 }
+
+#[test]
+fn the_doctor_says_which_programs_this_machine_runs_and_what_brings_the_rest() {
+    let machine = Machine::new();
+    let empty = machine.0.path().join("no models");
+    fs::create_dir(&empty).unwrap();
+    let states = |models: Option<&std::path::Path>| {
+        let mut command = machine.command(&["doctor", "-o", "json"]);
+        if let Some(models) = models {
+            command.env("OPENGPU_MODELS", models);
+        }
+        let output = command.output().unwrap();
+        let checks: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let checks = checks.as_array().unwrap().clone();
+        move |kind: &str| {
+            let name = format!("programs: {kind}");
+            let found = checks.iter().find(|check| check["name"] == name.as_str()).cloned();
+            found.unwrap_or_else(|| panic!("nothing about {kind}"))
+        }
+    };
+    let here = states(None);
+    for kind in ["wasm", "gpu", "llm", "onnx", "train", "native"] {
+        assert_eq!(here(kind)["state"], "ok", "{kind}: {}", here(kind));
+    }
+    let without = states(Some(&empty))("onnx");
+    assert_eq!(
+        (without["state"].as_str(), without["fix"].as_str()),
+        (Some("warn"), Some("cargo xtask models"))
+    );
+}

@@ -151,7 +151,8 @@ mod tests {
 
     #[test]
     fn a_picture_is_like_itself_and_not_like_its_negative() {
-        let samples: Vec<u8> = (0..30u8).flat_map(|row| (0..20).map(move |x| row * x)).collect();
+        let samples: Vec<u8> =
+            (0..30u8).flat_map(|row| (0..20).map(move |x| row.wrapping_mul(x))).collect();
         let negative: Vec<u8> = samples.iter().map(|sample| 255 - sample).collect();
         let picture = |samples| Picture { width: 20, channels: 1, samples };
         let (one, other) = (picture(&samples), picture(&negative));

@@ -5,7 +5,7 @@
 
 use super::program::{GpuProgram, Manifest, ProgramError, Stop};
 use super::{Adapter, AdapterId, Code, Gpu, GpuError, Limits, adapters};
-use crate::backend::{Backend, Begun, Prepared, Span, Work};
+use crate::backend::{Backend, Begun, Missing, Prepared, Span, Work};
 use crate::fault::{Fault, Refusal};
 use crate::program::{Class, Program};
 use crate::supervisor::DEVICE;
@@ -20,6 +20,15 @@ const KERNEL: u64 = 1 << 20;
 pub struct Kernels;
 
 impl Backend for Kernels {
+    fn probe(&self) -> Result<String, Missing> {
+        let adapter = chosen().map_err(|refusal| Missing {
+            why: refusal.to_string(),
+            fix: "install a driver: the checks of the GPU name it".to_owned(),
+        })?;
+        let info = adapter.info();
+        Ok(format!("kernels on {} ({})", info.name, info.api))
+    }
+
     fn prepare(&mut self, program: &Program) -> Result<Box<dyn Prepared>, Refusal> {
         let text = String::from_utf8(program.code(KERNEL)?)
             .map_err(|_| Refusal::program("the kernel is not UTF-8"))?;

@@ -6,7 +6,7 @@ use super::{
     EmbedError, Embedder, Flow, GenerateError, Generation, Likelihood, Message, Model, Options,
     Prompt, Reason, Replayed, Role, Sampling,
 };
-use crate::backend::{Backend, Begun, Prepared, Span, Weighed, Work};
+use crate::backend::{Backend, Begun, Missing, Prepared, Span, Weighed, Work};
 use crate::fault::{Fault, Refusal};
 use crate::lines::{About, Answer, Chosen, Likely, Line, Piece, REQUESTS, Request, Turn, Wishes};
 use crate::program::Program;
@@ -29,6 +29,13 @@ struct Settings {
 }
 
 impl Backend for Models {
+    fn probe(&self) -> Result<String, Missing> {
+        Ok(format!(
+            "models on {} threads",
+            std::thread::available_parallelism().map_or(1, usize::from)
+        ))
+    }
+
     fn prepare(&mut self, program: &Program) -> Result<Box<dyn Prepared>, Refusal> {
         let settings: Settings = program.settings()?;
         let Some(code) = &program.manifest.code else {
@@ -139,7 +146,7 @@ impl Prepared for Speaks {
             if !same(&ours, &theirs) {
                 return Ok(wrong("an answer is not the text of its tokens"));
             }
-            offs.extend(found);
+            offs.push(found);
         }
         if !lines.is_over() {
             return Ok(wrong("there are more answers than requests"));
@@ -153,19 +160,22 @@ fn wrong(what: &str) -> Weighed {
 }
 
 /// Lines of an output that somebody claims.
-struct Claimed<'a>(std::str::Lines<'a>);
+struct Claimed<'a>(std::str::SplitTerminator<'a, char>);
 
 impl<'a> Claimed<'a> {
     /// What is no text has no lines.
     fn new(output: &'a [u8]) -> Self {
-        Self(std::str::from_utf8(output).unwrap_or("?").lines())
+        Self(std::str::from_utf8(output).unwrap_or("?").split_terminator('\n'))
     }
 
-    /// The lines up to the end of the next answer, and its tokens.
+    /// The lines up to the end of the next answer, and its tokens. A line that says the same in other
+    /// letters is none: they would be paid for.
     fn next_answer(&mut self) -> Option<(Vec<Line>, Vec<u32>)> {
         let mut lines = Vec::new();
         loop {
-            let line: Line = serde_json::from_str(self.0.next()?).ok()?;
+            let text = self.0.next()?;
+            let line: Line = serde_json::from_str(text).ok()?;
+            serde_json::to_string(&line).ok().filter(|again| again == text)?;
             let tokens = match &line {
                 Line::Piece(_) => None,
                 Line::Answer(answer) => Some(answer.tokens.clone()),
@@ -190,12 +200,16 @@ fn same(ours: &[Line], theirs: &[Line]) -> bool {
     ours.len() == theirs.len()
         && pairs.all(|(ours, theirs)| match (ours, theirs) {
             (Line::Piece(ours), Line::Piece(theirs)) => {
-                let told = |piece: &Piece| piece.likelihood.as_ref().map(|told| told.token.clone());
+                let alike = |ours: &Likely, theirs: &Likely| near(ours.logprob, theirs.logprob);
                 ours.text == theirs.text
-                    && match (told(ours), told(theirs)) {
+                    && match (&ours.likelihood, &theirs.likelihood) {
                         (None, None) => true,
                         (Some(ours), Some(theirs)) => {
-                            ours.bytes == theirs.bytes && near(ours.logprob, theirs.logprob)
+                            let mut others = ours.others.iter().zip(&theirs.others);
+                            ours.token.bytes == theirs.token.bytes
+                                && alike(&ours.token, &theirs.token)
+                                && ours.others.len() == theirs.others.len()
+                                && others.all(|(ours, theirs)| alike(ours, theirs))
                         }
                         _ => false,
                     }
@@ -256,7 +270,10 @@ impl Speaks {
                 .model
                 .generate(&prompt, &sampling, &mut on)
                 .map(|made| Some(Replayed { generation: made, offs: Vec::new() })),
-            Some(tokens) => self.model.replay(&prompt, &sampling, tokens, &mut on),
+            Some(tokens) => {
+                let mut pause = || stop.fault().is_some();
+                self.model.replay(&prompt, &sampling, tokens, &mut pause, &mut on)
+            }
         };
         if let Some(fault) = broken {
             return Err(fault);

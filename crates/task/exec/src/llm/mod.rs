@@ -272,7 +272,7 @@ impl Model {
         let mut expected = read.iter().chain([last]);
         let mut logprobs = Vec::new();
         let first = prompt.len().saturating_sub(1);
-        self.network.read_all(&tokens, first, &mut |rows| {
+        self.network.read_all(&tokens, first, &mut || false, &mut |rows| {
             for (row, token) in rows.iter().zip(&mut expected) {
                 logprobs.push(logprob(row, *token, log_sum(row)));
             }
@@ -353,7 +353,7 @@ impl<'a> Answer<'a> {
         let token = match claimed {
             None => self.sampler.choose(logits),
             Some(token) => {
-                self.offs.push(self.sampler.off(logits, token));
+                self.offs.push(self.sampler.off(logits, token, vocabulary.ends(token)));
                 token
             }
         };

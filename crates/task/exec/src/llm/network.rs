@@ -222,14 +222,16 @@ impl Network {
         Ok(logits)
     }
 
-    /// Passes the logits of all positions from `first` on, one block at a time.
+    /// Passes the logits of all positions from `first` on, one block at a time; `pause` is asked before
+    /// each, and ends it early.
     pub(super) fn read_all(
         &mut self,
         tokens: &[u32],
         first: usize,
+        pause: &mut dyn FnMut() -> bool,
         take: &mut dyn FnMut(Vec<Vec<f32>>),
     ) -> Result<(), NetworkError> {
-        self.blocks(tokens, first, &mut || false, take)
+        self.blocks(tokens, first, pause, take)
     }
 
     fn blocks(

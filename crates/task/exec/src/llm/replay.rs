@@ -18,12 +18,14 @@ pub struct Replayed {
 
 impl Model {
     /// Reads an answer that was claimed. `on` is told what it would have been told when the answer was
-    /// made. None if no answer has these tokens: it goes on after its end, or ends before it.
+    /// made, and `pause` is asked before each block. None if no answer has these tokens: it goes on after
+    /// its end, or ends before it.
     pub fn replay(
         &mut self,
         prompt: &Prompt,
         sampling: &Sampling,
         claimed: &[u32],
+        pause: &mut dyn FnMut() -> bool,
         on: &mut dyn FnMut(Piece<'_>) -> Flow,
     ) -> Result<Option<Replayed>, GenerateError> {
         sampling.check()?;
@@ -42,7 +44,7 @@ impl Model {
         let mut expected = claimed.iter();
         let mut ended = None;
         let (mut wrong, mut failed) = (false, None);
-        network.read_all(&tokens, prompt.len().saturating_sub(1), &mut |rows| {
+        network.read_all(&tokens, prompt.len().saturating_sub(1), pause, &mut |rows| {
             for (mut row, token) in rows.into_iter().zip(&mut expected) {
                 if ended.is_some() || answer.is_full(card.context) {
                     wrong = true;

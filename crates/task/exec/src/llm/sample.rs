@@ -20,6 +20,10 @@ pub(super) const STOP_BYTES: usize = 256;
 pub(super) const ALTERNATIVES: u8 = 20;
 /// Weights that differ by no more than this factor count as equal where a choice is checked.
 const NEAR: f32 = 1.2;
+/// A token that weighs less than this part of another is unlikely beside it.
+const UNLIKELY: f32 = 20.0;
+/// How far an unlikely token may be from the draw that chose it elsewhere.
+const CLOSE: f64 = 0.1;
 /// Tokens over which `repeat` looks back.
 const WINDOW: usize = 64;
 
@@ -161,27 +165,37 @@ impl<'a> Sampler<'a> {
     /// How far a token is from being the choice, from 0 to 1; then goes on as if it were. Without
     /// temperature it is the part of the likeliest token's probability that it lacks, otherwise the
     /// probability between its place in the order of the draw and what was drawn.
-    pub(super) fn off(&mut self, logits: &mut [f32], token: u32) -> f64 {
+    /// A token that weighs next to nothing beside the one that was drawn is as far off as can be, unless
+    /// it stands close by: near the edge of the order everything unlikely stands close to some draw. One
+    /// that `ends` the answer must not be unlikely at all, or whoever wants to stop waits for such a draw.
+    pub(super) fn off(&mut self, logits: &mut [f32], token: u32, ends: bool) -> f64 {
         self.discourage(logits);
         let off = if self.sampling.temperature == 0.0 {
             let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             let own = at(logits, token).map_or(f32::NEG_INFINITY, |logit| *logit);
             1.0 - f64::from(own - most).exp()
         } else {
-            self.distance(logits, token)
+            self.distance(logits, token, ends)
         };
         self.note(token);
         off
     }
 
-    fn distance(&self, logits: &[f32], token: u32) -> f64 {
+    fn distance(&self, logits: &[f32], token: u32, ends: bool) -> f64 {
         let all = self.weights(logits);
         let mut kept = all.clone();
         if self.sampling.top_p < 1.0 {
             nucleus(&mut kept, self.sampling.top_p);
         }
+        let share = share(self.sampling.seed, self.place);
+        let choice = pick(&kept, share);
+        if choice == token {
+            return 0.0;
+        }
         let total: f64 = kept.iter().map(|(_, weight)| f64::from(*weight)).sum();
-        let drawn = share(self.sampling.seed, self.place) * total;
+        let drawn = share * total;
+        let likely =
+            all.iter().find(|(found, _)| *found == choice).map_or(0.0, |(_, weight)| *weight);
         let Some((_, own)) = all.iter().find(|(found, _)| *found == token) else { return 1.0 };
         let before = |is: &dyn Fn(&(u32, f32)) -> bool| -> f64 {
             all.iter().filter(|found| is(found)).map(|(_, weight)| f64::from(*weight)).sum()
@@ -195,7 +209,11 @@ impl<'a> Sampler<'a> {
             (least, least + f64::from(*own))
         };
         let distance = (least - drawn).max(drawn - most).max(0.0) / total;
-        if distance.is_finite() { distance.min(1.0) } else { 1.0 }
+        let unlikely = own * UNLIKELY < likely;
+        if !distance.is_finite() || unlikely && (ends || distance > CLOSE) {
+            return 1.0;
+        }
+        distance.min(1.0)
     }
 
     /// Goes on after a token.
@@ -433,19 +451,19 @@ mod tests {
             let chosen = draws(&sampling, 40);
             let mut sampler = Sampler::new(&sampling, &[]);
             for token in &chosen {
-                let off = sampler.off(&mut LOGITS.clone(), *token);
+                let off = sampler.off(&mut LOGITS.clone(), *token, false);
                 assert!(off < 1e-6, "{sampling:?}: {off}");
             }
         }
         let greedy = Sampling { temperature: 0.0, ..Sampling::default() };
-        let off = Sampler::new(&greedy, &[]).off(&mut LOGITS.clone(), 0);
+        let off = Sampler::new(&greedy, &[]).off(&mut LOGITS.clone(), 0, false);
         assert!((off - (1.0 - (-2f64).exp())).abs() < 1e-6, "{off}");
-        assert!((Sampler::new(&greedy, &[]).off(&mut LOGITS.clone(), 9) - 1.0).abs() < 1e-6);
+        assert!((Sampler::new(&greedy, &[]).off(&mut LOGITS.clone(), 9, false) - 1.0).abs() < 1e-6);
         let others: f64 = (0..40)
             .map(|seed| {
                 let drawn = Sampling { seed, ..Sampling::default() };
                 let claimed = draws(&Sampling { seed: seed + 100, ..drawn.clone() }, 1)[0];
-                Sampler::new(&drawn, &[]).off(&mut LOGITS.clone(), claimed)
+                Sampler::new(&drawn, &[]).off(&mut LOGITS.clone(), claimed, false)
             })
             .sum();
         assert!(others > 2.0, "another seed is found: {others}");

@@ -7,8 +7,8 @@
 
 use super::image::{self, Image, ImageError, ImageLimits};
 use super::python::{self, Environment};
-use super::{Ended, Guest, How, Input, Root, Sandbox, SandboxError, Spec};
-use crate::backend::{Backend, Begun, Prepared, Span, Work};
+use super::{Cgroup, Ended, Guest, How, Input, Probe, Root, Sandbox, SandboxError, Spec};
+use crate::backend::{Backend, Begun, Missing, Prepared, Span, Work};
 use crate::fault::{Fault, Part, Refusal};
 use crate::program::{Limits, Program};
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,19 @@ enum Code {
 }
 
 impl Backend for Scripts {
+    fn probe(&self) -> Result<String, Missing> {
+        let Probe { isolates, landlock, cgroup, missing, .. } = Sandbox::probe();
+        if !isolates {
+            let fix = "the checks of the sandbox name what helps".to_owned();
+            return Err(Missing { why: missing.join("; "), fix });
+        }
+        let counted = match cgroup {
+            Cgroup::V2 | Cgroup::V1 => "counted by the kernel",
+            Cgroup::None { .. } => "watched",
+        };
+        Ok(format!("scripts and images in a sandbox, landlock {landlock}, use is {counted}"))
+    }
+
     fn prepare(&mut self, program: &Program) -> Result<Box<dyn Prepared>, Refusal> {
         let settings: Settings = program.settings()?;
         let sandbox =

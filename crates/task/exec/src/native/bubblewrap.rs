@@ -16,11 +16,11 @@ use super::walls::Walls;
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Component, Path};
 
 /// Nobody: the one user that exists inside.
 pub(super) const NOBODY: u32 = 65534;
@@ -41,7 +41,9 @@ const CERTIFICATES: &str = "ssl/certs";
 /// Folders that hold programs; on most systems all but the first are links.
 const PROGRAMS: [&str; 5] = ["usr", "bin", "sbin", "lib", "lib64"];
 /// Folders that a guest never gets from its image.
-const REPLACED: [&str; 8] = ["proc", "sys", "dev", "tmp", "run", "work", "inputs", "etc"];
+const REPLACED: [&str; 7] = ["proc", "sys", "dev", "tmp", "run", "work", "inputs"];
+/// Folders that it gets only if they are folders and no links: there are mounts of ours below.
+const SHARED: [&str; 2] = ["etc", "opt"];
 /// What the process file system says about the machine. Where only root may open one it needs no
 /// hiding: a guest is never root.
 const HIDDEN_FILES: [&str; 9] = [
@@ -86,6 +88,9 @@ impl Line {
             line.three("--dev-bind", node, node);
         }
         for (source, place) in &lent.mounts {
+            if let Root::Image(image) = &spec.root {
+                check_mount(image, place)?;
+            }
             line.three("--ro-bind", source, place);
         }
         match &spec.work {
@@ -128,7 +133,7 @@ impl Line {
                 let entries = entries.map_err(SandboxError::system("reading an image"))?;
                 let mut names: Vec<_> = entries.iter().map(fs::DirEntry::file_name).collect();
                 names.sort();
-                names.retain(|name| !REPLACED.iter().any(|replaced| name == replaced));
+                names.retain(|name| !REPLACED.iter().chain(&SHARED).any(|other| name == other));
                 (folder.as_path(), names)
             }
         };
@@ -143,20 +148,7 @@ impl Line {
         }
         let granted = spec.network == Network::Granted;
         if matches!(spec.root, Root::Image(_)) {
-            let etc = from.join("etc");
-            // Through a link the mount would lead out of the image.
-            let plain = |path: &Path, is: fn(&fs::Metadata) -> bool| {
-                path.symlink_metadata().is_ok_and(|found| is(&found))
-            };
-            if plain(&etc, fs::Metadata::is_dir) {
-                self.three("--ro-bind", &etc, Path::new("/etc"));
-                let resolver = Path::new("/etc/resolv.conf");
-                // Only what is there can be covered.
-                if granted && plain(&etc.join("resolv.conf"), fs::Metadata::is_file) {
-                    self.data("--ro-bind-data", "0444", RESOLVER.as_bytes(), resolver)?;
-                }
-            }
-            return Ok(());
+            return self.shared(spec, from);
         }
         if granted {
             for (name, text) in [("resolv.conf", RESOLVER), ("hosts", HOSTS)] {
@@ -176,6 +168,32 @@ impl Line {
         self.data("--file", "0444", users.as_bytes(), Path::new("/etc/passwd"))?;
         let groups = format!("nogroup:x:{NOBODY}:\n");
         self.data("--file", "0444", groups.as_bytes(), Path::new("/etc/group"))
+    }
+
+    /// What a guest gets of the folders of its image that hold mounts of ours as well.
+    fn shared(&mut self, spec: &Spec, image: &Path) -> Result<(), SandboxError> {
+        // Through a link the mount would lead out of the image.
+        let plain = |path: &Path, is: fn(&fs::Metadata) -> bool| {
+            path.symlink_metadata().is_ok_and(|found| is(&found))
+        };
+        let [etc, opt] = SHARED.map(|name| image.join(name));
+        if plain(&etc, fs::Metadata::is_dir) {
+            self.three("--ro-bind", &etc, Path::new("/etc"));
+            let resolver = Path::new("/etc/resolv.conf");
+            let granted = spec.network == Network::Granted;
+            // Only what is there can be covered.
+            if granted && plain(&etc.join("resolv.conf"), fs::Metadata::is_file) {
+                self.data("--ro-bind-data", "0444", RESOLVER.as_bytes(), resolver)?;
+            }
+        }
+        let inputs = spec.inputs.iter().map(|input| &input.place);
+        let files = spec.files.iter().map(|file| &file.place);
+        // With files of ours it is a folder of ours: the image's own takes none, and may hold links.
+        let ours = inputs.chain(files).any(|place| place.starts_with(LAYERS));
+        if !ours && plain(&opt, fs::Metadata::is_dir) {
+            self.three("--ro-bind", &opt, Path::new(LAYERS));
+        }
+        Ok(())
     }
 
     /// What every guest has for itself alone.
@@ -250,6 +268,35 @@ impl Line {
     }
 }
 
+/// Refuses a mount for a device that a link of an image would lead elsewhere: bubblewrap follows it
+/// while it still sees the files of this machine.
+fn check_mount(image: &Path, place: &Path) -> Result<(), SandboxError> {
+    let refused = |why: &str| {
+        let place = place.display();
+        let said = format!("a device needs `{place}`, which this image cannot give: {why}");
+        SandboxError::Setup { stage: "device", said }
+    };
+    let below = place.strip_prefix("/").map_err(|_| refused("it is no whole path"))?;
+    let plain = below.components().all(|part| matches!(part, Component::Normal(_)));
+    if !plain || below.as_os_str().is_empty() {
+        return Err(refused("it is not below the root"));
+    }
+    if REPLACED.iter().any(|name| below.starts_with(name)) {
+        return Ok(());
+    }
+    let mut path = image.to_owned();
+    for part in below.components() {
+        path.push(part);
+        match path.symlink_metadata() {
+            Ok(found) if found.is_symlink() => return Err(refused("a link is in the way")),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+            Err(error) => return Err(refused(&error.to_string())),
+        }
+    }
+    Ok(())
+}
+
 /// An open file that exists in memory alone.
 fn memory_file(bytes: &[u8]) -> Result<OwnedFd, SandboxError> {
     let failed = "making a file in memory";
@@ -259,4 +306,60 @@ fn memory_file(bytes: &[u8]) -> Result<OwnedFd, SandboxError> {
     file.write_all(bytes).map_err(SandboxError::system(failed))?;
     seek(&file, SeekFrom::Start(0)).map_err(SandboxError::system(failed))?;
     Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Line, check_mount};
+    use crate::native::error::SandboxError;
+    use crate::native::spec::{File, Root, Spec};
+    use std::ffi::OsStr;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_folder_of_an_image_that_is_a_link_gets_no_mounts_of_ours() {
+        let image = tempfile::tempdir().unwrap();
+        let mut spec = Spec::new("/bin/sh", &[]);
+        spec.root = Root::Image(image.path().to_owned());
+        let places = |spec: &Spec| {
+            let mut line = Line::default();
+            line.root(spec).unwrap();
+            let is_place = |word: &&OsStr| *word == "/opt" || *word == "/etc" || *word == "/usr";
+            let words = line.arguments.iter().map(AsRef::as_ref).filter(is_place);
+            words.map(|word: &OsStr| word.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        for name in ["opt", "etc"] {
+            symlink("/oldroot/tmp", image.path().join(name)).unwrap();
+        }
+        fs::create_dir(image.path().join("usr")).unwrap();
+        assert_eq!(places(&spec), ["/usr"]);
+        for name in ["opt", "etc"] {
+            fs::remove_file(image.path().join(name)).unwrap();
+            fs::create_dir(image.path().join(name)).unwrap();
+        }
+        assert_eq!(places(&spec), ["/usr", "/etc", "/opt"]);
+        spec.files.push(File { place: "/opt/x".into(), bytes: Vec::new() });
+        assert_eq!(places(&spec), ["/usr", "/etc"]);
+    }
+
+    #[test]
+    fn a_mount_for_a_device_does_not_follow_links_of_an_image() {
+        let image = tempfile::tempdir().unwrap();
+        fs::create_dir_all(image.path().join("usr/lib")).unwrap();
+        fs::write(image.path().join("usr/file"), "").unwrap();
+        symlink("usr/lib", image.path().join("lib")).unwrap();
+        symlink("/oldroot/etc", image.path().join("usr/lib/out")).unwrap();
+        symlink("/oldroot", image.path().join("run")).unwrap();
+        let check = |place: &str| check_mount(image.path(), place.as_ref());
+        for place in ["/usr/lib/gpu.so", "/usr/lib/new/gpu.so", "/new/gpu.so", "/run/x/gpu"] {
+            assert!(check(place).is_ok(), "{place}");
+        }
+        let outside = ["/", "usr/lib/gpu.so", "/usr/../gpu.so", "/..", "/run/../lib/gpu.so"];
+        let links = ["/lib/gpu.so", "/usr/lib/out", "/usr/lib/out/gpu.so", "/usr/file/gpu.so"];
+        for place in outside.into_iter().chain(links) {
+            let refused = check(place);
+            assert!(matches!(refused, Err(SandboxError::Setup { .. })), "{place}: {refused:?}");
+        }
+    }
 }

@@ -109,6 +109,8 @@ impl Tools {
 
         let mut slirp = Command::new(&self.slirp);
         slirp.args(["--configure", "--mtu=65520", "--disable-host-loopback", "--netns-type=path"]);
+        // `--enable-sandbox` fails beside a path: it becomes root without entering the namespace.
+        slirp.arg("--enable-seccomp");
         slirp.arg(format!("--userns-path={owner_path}"));
         slirp.arg(format!("--ready-fd={}", told.as_raw_fd()));
         slirp.args([&network_path, "tap0"]).stdin(Stdio::null()).stdout(Stdio::null());

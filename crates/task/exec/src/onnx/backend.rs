@@ -5,7 +5,7 @@ use super::list::{self, Item};
 use super::picture::Picture;
 use super::tensor::View;
 use super::{library, model};
-use crate::backend::{Backend, Begun, Prepared, Pulse, Span, Work};
+use crate::backend::{Backend, Begun, Missing, Prepared, Pulse, Span, Work};
 use crate::fault::{Fault, Refusal};
 use crate::program::{Class, Program};
 use crate::stop::Stop;
@@ -35,6 +35,14 @@ struct Settings {
 }
 
 impl Backend for Networks {
+    fn probe(&self) -> Result<String, Missing> {
+        library::look().map_err(|refusal| Missing {
+            why: refusal.to_string(),
+            fix: "cargo xtask models".to_owned(),
+        })?;
+        Ok(format!("networks, by {}", library::NAME))
+    }
+
     fn prepare(&mut self, program: &Program) -> Result<Box<dyn Prepared>, Refusal> {
         let Settings { view, output } = program.settings()?;
         view.check().map_err(Refusal::program)?;

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 /// Where it lies in the folder of models.
-const NAME: &str = "onnxruntime/libonnxruntime.so.1.31.1";
+pub(super) const NAME: &str = "onnxruntime/libonnxruntime.so.1.31.1";
 /// Bytes of the largest file that is looked at.
 const LARGEST: u64 = 128 << 20;
 /// SHA-256 of the file.
@@ -45,6 +45,11 @@ pub(super) fn open() -> Result<Environment, Refusal> {
     let environment = load(&read()?)?;
     *open = Some(environment.clone());
     Ok(environment)
+}
+
+/// Whether it is there, and the pinned one.
+pub(super) fn look() -> Result<(), Refusal> {
+    read().map(|_| ())
 }
 
 /// The bytes of the library, if they are the pinned ones.

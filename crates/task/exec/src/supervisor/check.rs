@@ -32,9 +32,14 @@ impl Check<'_> {
     /// Waits for the executor, and compares.
     pub fn wait(self) -> Result<(Comparison, Usage), (Fault, Usage)> {
         let Self { manifest, claimed, how } = self;
+        let shown = ArtifactId::of(&claimed.state) == claimed.segment.state;
         match how {
             How::Repeated(ticket) => {
                 let (found, usage) = ticket.wait_repeated()?;
+                if !shown {
+                    let what = "the state that was shown is not the one of the trace".to_owned();
+                    return Ok((Comparison::Different { what }, usage));
+                }
                 Ok((compare::compare(manifest, claimed, &found), usage))
             }
             How::Weighed { ticket, before } => {

@@ -11,7 +11,8 @@
 //!   memory or breaks the protocol ends its tickets, and the next run starts another process.
 //! - A wish to stop is first told to the executor; one that does not follow within [`GRACE`] is killed.
 //! - What an executor may touch is fixed when it is started ([`Launch`]): the files of the program that
-//!   it is started for, and what is named there. A program that needs more is refused.
+//!   it is started for, and what is named there. A program that needs more gets another executor once
+//!   this one has nothing to do; until then it is refused.
 //! - Nothing stays behind: the process is killed and waited for when its supervisor is dropped.
 
 mod check;
@@ -164,7 +165,9 @@ impl Supervisor {
     }
 
     /// Checks what was claimed for a segment, by the class of its program: by repeating the segment, or
-    /// by weighing its output where nobody would find the same. `state` is the one before it.
+    /// by weighing its output where nobody would find the same. `state` is the one before it. That the
+    /// claimed output is the one of the trace must have been checked when it was opened
+    /// ([`Record::claimed`](crate::record::Record::claimed)).
     pub fn check<'a>(
         &self,
         program: &'a Program,
@@ -220,11 +223,15 @@ impl Supervisor {
         if current.as_ref().is_some_and(|current| current.process.is_dead()) {
             *current = None;
         }
-        let known = current.as_ref().and_then(|current| current.bays.get(&program.id).copied());
-        let grant = match known {
-            Some(_) => None,
-            None => self.grant(program)?,
+        let grant = self.grant(program)?;
+        let serves = |current: &Current| {
+            current.bays.contains_key(&program.id) || covers(current.grant.as_ref(), grant.as_ref())
         };
+        // An executor with other walls makes room if nobody needs it any more.
+        if current.as_ref().is_some_and(|it| !serves(it) && it.process.is_idle()) {
+            *current = None;
+        }
+        let known = current.as_ref().and_then(|current| current.bays.get(&program.id).copied());
         let current = match current {
             Some(current) => current,
             None => {
@@ -241,7 +248,7 @@ impl Supervisor {
                 bay
             }
             None => {
-                let reason = "its executor was started for other programs".to_owned();
+                let reason = "its executor is busy with other programs".to_owned();
                 return Err(Refusal::Machine { reason }.into());
             }
         };

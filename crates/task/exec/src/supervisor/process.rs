@@ -112,6 +112,10 @@ struct OpenTicket {
     news: Arc<mailbox::Sender>,
     time: Duration,
     cancelled: Option<Instant>,
+    /// Whether there is a run, of which there can be news; otherwise a program is made ready.
+    runs: bool,
+    /// Bytes of output so far.
+    emitted: u64,
 }
 
 impl Shared {
@@ -183,9 +187,21 @@ impl Shared {
     /// Passes news on to the owner of a ticket.
     fn pass(&self, ticket: u64, news: News) -> Result<(), io::Error> {
         let mut open = self.lock();
-        let first = open.tickets.keys().next().copied();
-        if first != Some(ticket) {
+        let most = open.output;
+        let Some(mut first) = open.tickets.first_entry().filter(|entry| *entry.key() == ticket)
+        else {
             return Err(io::Error::other("news of a run that is not the first"));
+        };
+        if !first.get().runs {
+            return Err(io::Error::other("news of what is no run"));
+        }
+        if let News::Emitted(bytes) = &news {
+            let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+            let emitted = first.get().emitted.saturating_add(length);
+            first.get_mut().emitted = emitted;
+            if emitted > most {
+                return Err(io::Error::other("more output than it may give"));
+            }
         }
         let last = news.is_last();
         let sender = if last {
@@ -278,25 +294,23 @@ impl Process {
         // Signals of a terminal are for the supervisor, which tells its executor what to do.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut child = command.spawn()?;
-        let (stdin, stdout, stderr) = streams(&mut child)?;
-        let shared = Arc::new(Shared {
-            id: child.id(),
-            child: Mutex::new(child),
-            writer: Mutex::new(Writer {
-                stream: BufWriter::with_capacity(BUFFER, stdin),
-                scratch: Vec::new(),
-            }),
-            open: Mutex::new(Open { next: 1, ..Open::default() }),
-            changed: Condvar::new(),
-        });
         let (answer, answers) = sync_channel(1);
-        let words = Arc::new(Mutex::new(VecDeque::new()));
+        let (born, birth) = sync_channel(1);
+        // The kernel ends an executor together with the thread that started it: so that is the one
+        // which lives as long as the executor.
+        spawn("reader", move || match bear(command) {
+            Err(error) => drop(born.send(Err(error))),
+            Ok((shared, stdout, stderr)) => {
+                let words = Arc::new(Mutex::new(VecDeque::new()));
+                let heard = Arc::clone(&words);
+                let ear = spawn("last words", move || listen(stderr, &heard));
+                let _ = born.send(Ok(Arc::clone(&shared)));
+                read_events(&shared, stdout, &answer, ear.ok(), &words);
+            }
+        })?;
+        let gone = |_| io::Error::other("the thread of an executor is gone");
+        let shared = birth.recv().map_err(gone)??;
         let process = Self { shared, answers: Mutex::new(answers), _cache: cache };
-        let heard = Arc::clone(&words);
-        let ear = spawn("last words", move || listen(stderr, &heard))?;
-        let shared = Arc::clone(&process.shared);
-        spawn("reader", move || read_events(&shared, stdout, &answer, ear, &words))?;
         let shared = Arc::clone(&process.shared);
         spawn("watch", move || watch::watch(&shared))?;
         process.writer().say(&grant)?;
@@ -311,6 +325,10 @@ impl Process {
         self.shared.lock().dead
     }
 
+    pub(super) fn is_idle(&self) -> bool {
+        self.shared.lock().is_idle()
+    }
+
     /// Makes a program ready, and waits for it. Preparing counts as a run that has the same time.
     pub(super) fn prepare(&self, bay: u32, program: &Program) -> Result<(), StartError> {
         let limits = &program.manifest.limits;
@@ -319,7 +337,7 @@ impl Process {
             let mut open = self.shared.lock();
             open.memory = open.memory.max(limits.memory.saturating_add(OVERHEAD));
             open.output = open.output.max(limits.output);
-            open.add(news, limits.time)
+            open.add(news, limits.time, false)
         };
         self.shared.changed.notify_all();
         let folder = std::path::absolute(program.folder())?;
@@ -354,7 +372,7 @@ impl Process {
             let mut open = self.shared.lock();
             for (time, request) in errands {
                 let (news, receiver) = mailbox();
-                let number = open.add(news, time);
+                let number = open.add(news, time, true);
                 requests.push(request(number, milliseconds(time)));
                 tickets.push(Ticket::new(number, receiver, Arc::clone(&self.shared)));
             }
@@ -374,13 +392,14 @@ impl Process {
 }
 
 impl Open {
-    fn add(&mut self, news: mailbox::Sender, time: Duration) -> u64 {
+    fn add(&mut self, news: mailbox::Sender, time: Duration, runs: bool) -> u64 {
         let number = self.next;
         self.next = self.next.saturating_add(1);
         if self.tickets.is_empty() {
             self.since = Some(Instant::now());
         }
-        self.tickets.insert(number, OpenTicket { news: Arc::new(news), time, cancelled: None });
+        let ticket = OpenTicket { news: Arc::new(news), time, cancelled: None, runs, emitted: 0 };
+        self.tickets.insert(number, ticket);
         number
     }
 
@@ -402,6 +421,23 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHan
     std::thread::Builder::new().name(name.to_owned()).spawn(body)
 }
 
+/// Starts the process.
+fn bear(mut command: Command) -> io::Result<(Arc<Shared>, ChildStdout, ChildStderr)> {
+    let mut child = command.spawn()?;
+    let (stdin, stdout, stderr) = streams(&mut child)?;
+    let shared = Shared {
+        id: child.id(),
+        child: Mutex::new(child),
+        writer: Mutex::new(Writer {
+            stream: BufWriter::with_capacity(BUFFER, stdin),
+            scratch: Vec::new(),
+        }),
+        open: Mutex::new(Open { next: 1, memory: OVERHEAD, ..Open::default() }),
+        changed: Condvar::new(),
+    };
+    Ok((Arc::new(shared), stdout, stderr))
+}
+
 fn streams(child: &mut Child) -> io::Result<(ChildStdin, ChildStdout, ChildStderr)> {
     let missing = || io::Error::other("a stream of the executor is missing");
     Ok((
@@ -416,7 +452,7 @@ fn read_events(
     shared: &Shared,
     stdout: ChildStdout,
     answer: &SyncSender<Event>,
-    ear: JoinHandle<()>,
+    ear: Option<JoinHandle<()>>,
     words: &Mutex<VecDeque<u8>>,
 ) {
     let mut stream = BufReader::with_capacity(BUFFER, stdout);
@@ -446,7 +482,7 @@ fn read_events(
         let _ = child.kill();
         child.wait().ok()
     };
-    let _ = ear.join();
+    let _ = ear.map(JoinHandle::join);
     let words: Vec<u8> =
         words.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
     shared.bury(status, &String::from_utf8_lossy(&words));

@@ -1,4 +1,4 @@
-//! Watches an executor that has work: its time, and its memory.
+//! Watches an executor: its time while it has work, and its memory always.
 //!
 //! The limits inside the executor come first; this is for those it cannot keep, because what it
 //! runs has taken it over, hangs in a driver, or allocates outside of any engine's count.
@@ -8,15 +8,22 @@ use crate::fault::Fault;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-/// How often it looks.
+/// How often it looks while there is work.
 const LOOK: Duration = Duration::from_millis(25);
+/// How often it looks while there is none: at memory, which nobody may take then.
+const IDLE_LOOK: Duration = Duration::from_secs(1);
 
-/// Looks until the process is dead; sleeps while there is no work.
+/// Looks until the process is dead.
 pub(super) fn watch(shared: &Shared) {
     loop {
         let mut open = shared.lock();
         while open.is_idle() && !open.dead {
-            open = shared.changed.wait(open).unwrap_or_else(PoisonError::into_inner);
+            let waited = shared.changed.wait_timeout(open, IDLE_LOOK);
+            let (now, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            open = now;
+            if waited.timed_out() {
+                break;
+            }
         }
         if open.dead {
             return;

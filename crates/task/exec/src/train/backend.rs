@@ -1,7 +1,7 @@
 //! Training as a program: the built-in trainer in the shape of every back end.
 
 use super::{Config, TrainError, Trainer};
-use crate::backend::{Backend, Begun, Prepared, Span, Work};
+use crate::backend::{Backend, Begun, Missing, Prepared, Span, Work};
 use crate::fault::{Fault, Refusal};
 use crate::program::Program;
 use opengpu_types::ArtifactId;
@@ -20,6 +20,10 @@ struct Settings {
 }
 
 impl Backend for Training {
+    fn probe(&self) -> Result<String, Missing> {
+        Ok("two trainers, on the processor".to_owned())
+    }
+
     fn prepare(&mut self, program: &Program) -> Result<Box<dyn Prepared>, Refusal> {
         let settings: Settings = program.settings()?;
         if settings.steps == 0 || settings.steps > super::STEPS {

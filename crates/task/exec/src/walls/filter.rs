@@ -41,8 +41,8 @@ pub(crate) fn compile(opening: Opening) -> Result<Vec<u8>, BackendError> {
 }
 
 /// The filter of the executor that has this process number.
-pub(super) fn executor(process: u32) -> Result<BpfProgram, BackendError> {
-    assemble(alone(process)?)
+pub(super) fn executor(process: u32, memory_files: bool) -> Result<BpfProgram, BackendError> {
+    assemble(alone(process, Opening { memory_files })?)
 }
 
 /// Instructions in front of the first rule.
@@ -117,19 +117,30 @@ fn guest(opening: Opening) -> Result<Rules, BackendError> {
 }
 
 /// One process that computes: threads and no processes, signals and limits for itself alone.
-fn alone(process: u32) -> Result<Rules, BackendError> {
+fn alone(process: u32, opening: Opening) -> Result<Rules, BackendError> {
     let mut rules = common();
-    rules.insert(libc::SYS_memfd_create, Vec::new());
+    if opening.memory_files {
+        rules.insert(libc::SYS_memfd_create, Vec::new());
+    }
     let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
     rules.insert(libc::SYS_clone, vec![masked(0, NAMESPACES | thread, thread)?]);
     rules.insert(libc::SYS_tgkill, equal(0, &[wide(process)])?);
     rules.insert(libc::SYS_prlimit64, equal(0, &[0, wide(process)])?);
     rules.insert(libc::SYS_fcntl, unequal(1, &OWNERS.map(signed))?);
-    let requests: Vec<_> = TERMINAL.into_iter().chain(OWNER_REQUESTS).collect();
+    let requests: Vec<_> =
+        TERMINAL.into_iter().chain(OWNER_REQUESTS).chain(FILE_REQUESTS).collect();
     rules.insert(libc::SYS_ioctl, unequal(1, &requests)?);
-    rules.insert(libc::SYS_prctl, equal(0, &PRCTL.map(signed))?);
+    let own: Vec<_> =
+        PRCTL.into_iter().filter(|own| !TAKEN_BACK.contains(own)).map(signed).collect();
+    rules.insert(libc::SYS_prctl, equal(0, &own)?);
     Ok(rules)
 }
+
+/// What would take back a restriction: to die with the supervisor, to be closed to debuggers.
+const TAKEN_BACK: [i32; 2] = [libc::PR_SET_PDEATHSIG, libc::PR_SET_DUMPABLE];
+/// What changes attributes of a file that was opened for reading: FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR,
+/// FS_IOC_ENABLE_VERITY.
+const FILE_REQUESTS: [u64; 3] = [0x4008_6602, 0x401c_5820, 0x4080_6685];
 
 /// What makes a file send signals to another process.
 const OWNERS: [i32; 3] = [libc::F_SETOWN, F_SETSIG, F_SETOWN_EX];
@@ -473,7 +484,7 @@ mod tests {
 
     #[test]
     fn nothing_that_changes_the_machine_is_on_the_list() {
-        let (guest, alone) = (guest(OPEN).unwrap(), alone(7).unwrap());
+        let (guest, alone) = (guest(OPEN).unwrap(), alone(7, OPEN).unwrap());
         for number in [
             libc::SYS_mount,
             libc::SYS_umount2,
@@ -583,7 +594,7 @@ mod tests {
 
     #[test]
     fn an_executor_has_less_than_a_guest_and_nothing_that_reaches_others() {
-        let (guest, alone) = (guest(OPEN).unwrap(), alone(7).unwrap());
+        let (guest, alone) = (guest(OPEN).unwrap(), alone(7, OPEN).unwrap());
         assert!(alone.keys().all(|number| guest.contains_key(number)));
         let closed = [
             libc::SYS_execve,
@@ -599,7 +610,7 @@ mod tests {
         for number in closed.iter().chain(ATTRIBUTES).chain(SOCKETS).chain(LEGACY_GUEST) {
             assert!(!alone.contains_key(number), "{number}");
         }
-        assert!(executor(7).unwrap().len() <= 4096);
+        assert!(executor(7, true).unwrap().len() <= 4096);
     }
 
     #[test]

@@ -8,8 +8,6 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-/// Bytes of the largest file that an executor writes: no state is larger.
-const FILE: u64 = 4 << 30;
 /// Files that an executor has open at once.
 const OPEN: u64 = 1024;
 
@@ -65,7 +63,7 @@ pub(super) fn raise(grant: &Grant) -> io::Result<()> {
         (Resource::Core, 0),
         (Resource::Msgqueue, 0),
         (Resource::Rtprio, 0),
-        (Resource::Fsize, FILE),
+        (Resource::Fsize, grant.file),
         (Resource::Nofile, OPEN),
     ] {
         lower(resource, most)?;
@@ -76,7 +74,8 @@ pub(super) fn raise(grant: &Grant) -> io::Result<()> {
     std::mem::forget(File::open(OWN)?);
     restrict(grant).map_err(io::Error::other)?;
     drop_capabilities()?;
-    let filter = filter::executor(std::process::id()).map_err(io::Error::other)?;
+    let filter =
+        filter::executor(std::process::id(), grant.memory_files).map_err(io::Error::other)?;
     seccompiler::apply_filter(&filter).map_err(io::Error::other)
 }
 

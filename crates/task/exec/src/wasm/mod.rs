@@ -12,7 +12,7 @@
 mod ogpu;
 mod visit;
 
-use crate::backend::{Backend, Begun, Prepared, Pulse, Span, Work};
+use crate::backend::{Backend, Begun, Missing, Prepared, Pulse, Span, Work};
 use crate::fault::{Fault, Refusal};
 use crate::program::{Limits, Program};
 use std::sync::Arc;
@@ -38,6 +38,14 @@ const KEEP: usize = 64 << 10;
 pub struct Wasm;
 
 impl Backend for Wasm {
+    fn probe(&self) -> Result<String, Missing> {
+        Engine::new(&Config::new()).map_err(|error| Missing {
+            why: chain(&error),
+            fix: "run it on another kind of processor".to_owned(),
+        })?;
+        Ok(format!("modules, compiled for {}", std::env::consts::ARCH))
+    }
+
     fn prepare(&mut self, program: &Program) -> Result<Box<dyn Prepared>, Refusal> {
         let code = program.code(MODULE)?;
         Ok(Box::new(Compiled::new(&code, &program.manifest.limits)?))

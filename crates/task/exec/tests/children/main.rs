@@ -20,6 +20,7 @@ mod traces;
 mod walls;
 
 use libtest_mimic::{Arguments, Trial};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -57,11 +58,22 @@ fn main() -> ExitCode {
             eprintln!("the driver is on fire");
             std::process::abort();
         }
-        Some("glutton") => {
-            let mut all = Vec::new();
+        Some("glutton") => devour(),
+        // It is ready, says so, and takes all memory while nobody wants anything.
+        Some("idle glutton") => {
+            say(&[0, 0]);
+            devour();
+        }
+        // News of a run while a program is made ready: its number is that of the preparation.
+        Some("premature") => loop {
+            say(&[2, 1, 0, 1]);
+        },
+        // Ready, and then output without an end for the first run.
+        Some("flood") => {
+            say(&[0, 0]);
+            let emitted = [[2, 2, 1, 0x80, 0x80, 0x04].as_slice(), &[7; 65_536]].concat();
             loop {
-                all.push(vec![1u8; 64 << 20]);
-                std::hint::black_box(&all);
+                say(&emitted);
             }
         }
         _ => {}
@@ -82,4 +94,23 @@ fn main() -> ExitCode {
         })
         .collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// Says one message of the protocol.
+fn say(message: &[u8]) {
+    let mut output = std::io::stdout().lock();
+    let length = u32::try_from(message.len()).unwrap();
+    let said = output.write_all(&[&length.to_le_bytes(), message].concat());
+    if said.and_then(|()| output.flush()).is_err() {
+        std::process::exit(0);
+    }
+}
+
+/// Takes all memory.
+fn devour() -> ! {
+    let mut all = Vec::new();
+    loop {
+        all.push(vec![1u8; 64 << 20]);
+        std::hint::black_box(&all);
+    }
 }

@@ -1,8 +1,9 @@
 //! What the supervisor makes of executors that work, fail, hang and lie.
 
-use crate::guests::{EMIT, GROW, SPIN, SUM, guest, supervisor};
-use opengpu_exec::{Data, Errand, Fault, News, Refusal, StartError};
+use crate::guests::{EMIT, GROW, SPIN, SUM, guest, launch, supervisor};
+use opengpu_exec::{Data, Errand, Fault, News, Refusal, StartError, Supervisor};
 use std::fs;
+use std::time::{Duration, Instant};
 
 /// The tests of this file.
 pub(crate) const TESTS: &[(&str, fn())] = &[
@@ -17,6 +18,11 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("an_executor_that_follows_nothing_is_killed", an_executor_that_follows_nothing_is_killed),
     ("what_breaks_the_protocol_is_a_fault", what_breaks_the_protocol_is_a_fault),
     ("an_executor_that_eats_all_memory_is_killed", an_executor_that_eats_all_memory_is_killed),
+    ("memory_is_watched_between_runs_too", memory_is_watched_between_runs_too),
+    ("news_while_a_program_is_made_ready_are_a_fault", news_while_a_program_is_made_ready),
+    ("output_over_the_limit_ends_with_its_executor", output_over_the_limit_ends),
+    ("a_program_behind_other_walls_gets_another_executor", another_program_another_executor),
+    ("an_executor_outlives_the_thread_that_wanted_it", an_executor_outlives_the_thread),
     ("a_program_that_is_wrong_is_refused", a_program_that_is_wrong_is_refused),
     ("nothing_stays_behind", nothing_stays_behind),
 ];
@@ -182,6 +188,63 @@ fn what_breaks_the_protocol_is_a_fault() {
     assert!(error.to_string().contains("broke the protocol"), "{error}");
     let error = supervisor("abort").run(&guest.program, inline(1)).unwrap_err();
     assert!(error.to_string().contains("the driver is on fire"), "{error}");
+}
+
+fn memory_is_watched_between_runs_too() {
+    let guest = guest(1, "", SUM, "memory = '1 MiB'");
+    let supervisor = supervisor("idle glutton");
+    supervisor.prepare(&guest.program).unwrap();
+    let process = format!("/proc/{}/statm", supervisor.process_id().unwrap());
+    let begun = Instant::now();
+    while fs::read_to_string(&process).is_ok_and(|pages| !pages.starts_with("0 ")) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it lives on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn news_while_a_program_is_made_ready() {
+    let guest = guest(1, "", SUM, "");
+    let error = supervisor("premature").prepare(&guest.program).unwrap_err();
+    assert!(error.to_string().contains("broke the protocol"), "{error}");
+}
+
+fn output_over_the_limit_ends() {
+    let guest = guest(1, "", SUM, "output = '1 MiB'");
+    let supervisor = supervisor("flood");
+    let ticket = supervisor.run(&guest.program, inline(1)).unwrap();
+    let (mut bytes, mut last) = (0, None);
+    for news in ticket {
+        match news {
+            News::Emitted(part) => bytes += part.len(),
+            other => last = Some(other),
+        }
+    }
+    assert!(bytes <= 1 << 20, "{bytes}");
+    assert!(matches!(last, Some(News::Failed { fault: Fault::Crashed { .. }, .. })), "{last:?}");
+}
+
+fn another_program_another_executor() {
+    let (first, second) = (guest(1, "", SUM, ""), guest(2, "", SUM, ""));
+    let supervisor = Supervisor::new(launch("executor"));
+    let run = |program| {
+        let outcome = supervisor.run(program, inline(0)).unwrap().wait(|_| {}).unwrap();
+        (outcome.output, supervisor.process_id())
+    };
+    let (one, two) = (run(&first.program), run(&second.program));
+    assert_eq!((one.0, two.0), (1u64.to_le_bytes().to_vec(), 5u64.to_le_bytes().to_vec()));
+    assert_ne!(one.1, two.1, "its walls were drawn for the first program alone");
+}
+
+fn an_executor_outlives_the_thread() {
+    let guest = guest(1, "", SUM, "");
+    let supervisor = supervisor("executor");
+    std::thread::scope(|scope| {
+        scope.spawn(|| supervisor.prepare(&guest.program).unwrap());
+    });
+    let process = supervisor.process_id();
+    std::thread::sleep(Duration::from_millis(200));
+    supervisor.run(&guest.program, inline(1)).unwrap().wait(|_| {}).unwrap();
+    assert_eq!(supervisor.process_id(), process);
 }
 
 fn an_executor_that_eats_all_memory_is_killed() {

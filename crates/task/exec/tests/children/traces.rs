@@ -1,7 +1,7 @@
 //! Traces of real runs: any segment can be repeated, and whatever was changed is found.
 
 use crate::guests::{EMIT, Guest, SUM, guest, supervisor};
-use opengpu_exec::backend::{Backend, Begun, Prepared, Span, Weighed, Work};
+use opengpu_exec::backend::{Backend, Begun, Missing, Prepared, Span, Weighed, Work};
 use opengpu_exec::program::Kind;
 use opengpu_exec::record::{INPUT, OUTPUT, Record, RecordError, STATES};
 use opengpu_exec::run::{Repeat, Repeated};
@@ -120,6 +120,10 @@ pub(crate) fn serve() {
 }
 
 impl Backend for Scales {
+    fn probe(&self) -> Result<String, Missing> {
+        Ok("a test".to_owned())
+    }
+
     fn prepare(&mut self, _: &Program) -> Result<Box<dyn Prepared>, Refusal> {
         Ok(Box::new(Self))
     }

@@ -3,8 +3,8 @@
 //! The same attacks run twice: in an executor behind walls, where each must fail, and in one without
 //! them, as scripts have it, where each must succeed. An attack that never succeeds shows nothing.
 
-use crate::guests::{EMIT, SUM, guest, launch};
-use opengpu_exec::backend::{Backend, Begun, Prepared, Span, Work};
+use crate::guests::{EMIT, SPIN, SUM, guest, launch};
+use opengpu_exec::backend::{Backend, Begun, Missing, Prepared, Span, Work};
 use opengpu_exec::program::Kind;
 use opengpu_exec::{
     Data, Errand, Fault, Launch, Program, Refusal, Registry, StartError, Supervisor, child,
@@ -63,6 +63,10 @@ enum Attack {
 struct Evil;
 
 impl Backend for Evil {
+    fn probe(&self) -> Result<String, Missing> {
+        Ok("a test".to_owned())
+    }
+
     fn prepare(&mut self, _: &Program) -> Result<Box<dyn Prepared>, Refusal> {
         Ok(Box::new(Self))
     }
@@ -273,8 +277,9 @@ fn an_executor_is_for_one_side_of_the_walls() {
     for (first, second) in [(&walled, &sandboxed), (&sandboxed, &walled)] {
         let supervisor = Supervisor::new(launch("evil"));
         supervisor.prepare(first).unwrap();
-        let error = supervisor.prepare(second).unwrap_err();
-        assert!(matches!(error, StartError::Refused(Refusal::Machine { .. })), "{error}");
+        let process = supervisor.process_id();
+        supervisor.prepare(second).unwrap();
+        assert_ne!(supervisor.process_id(), process, "each side has a process of its own");
     }
 }
 
@@ -297,10 +302,11 @@ fn what_was_not_granted_is_not_read_or_written() {
     assert!(matches!(fault, Fault::Device { .. }), "{fault}");
     run(&[&input], &[&states]).unwrap();
     assert_eq!(fs::read_dir(&states).unwrap().count(), 5);
-    // Another program lies outside of what this executor was started for.
-    let other = self::guest(1, "", SUM, "");
+    // Another program lies outside of what this executor was started for, and it is busy.
+    let (endless, other) = (self::guest(1, "", SPIN, ""), self::guest(1, "", SUM, ""));
     let supervisor = Supervisor::new(launch("executor"));
-    supervisor.prepare(&guest.program).unwrap();
+    let errand = Errand::new(Data::Inline(7u64.to_le_bytes().to_vec()));
+    let _ticket = supervisor.run(&endless.program, errand).unwrap();
     let error = supervisor.prepare(&other.program).unwrap_err();
     assert!(matches!(error, StartError::Refused(Refusal::Machine { .. })), "{error}");
 }

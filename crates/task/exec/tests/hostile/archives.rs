@@ -30,6 +30,7 @@ pub(crate) const ALL: &[(&str, Attempt)] = &[
     ("hidden_through_link", hidden_through_link),
     ("bomb", bomb),
     ("many_entries", many_entries),
+    ("many_folders", many_folders),
     ("long_name", long_name),
     ("size_that_lies", size_that_lies),
     ("cut_off", cut_off),
@@ -221,6 +222,13 @@ fn bomb(machine: &Machine) -> Option<String> {
 
 fn many_entries(machine: &Machine) -> Option<String> {
     let entries: Vec<_> = (0..600).map(|number| file(&format!("f{number}"), b"")).collect();
+    refused(machine, &entries)
+}
+
+/// Few entries whose paths imply folders without an end.
+fn many_folders(machine: &Machine) -> Option<String> {
+    let path = |number: u32| format!("{number}/{}x", "a/".repeat(45));
+    let entries: Vec<_> = (0..12).map(|number| file(&path(number), b"")).collect();
     refused(machine, &entries)
 }
 

@@ -21,6 +21,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::facts;
+use crate::{Registry, backend::Missing, program::Kind};
 
 /// Disk space for artifacts and models below which a provider gets into trouble.
 const DISK: u64 = 20 << 30;
@@ -83,6 +84,18 @@ pub fn checks(cache: &Path) -> Vec<Check> {
     checks.extend(memory(&machine));
     checks.push(python(&machine));
     checks
+}
+
+/// What this machine runs, kind by kind.
+pub fn programs(registry: &Registry) -> Vec<Check> {
+    let check = |(kind, probed): (Kind, Result<String, Missing>)| {
+        let name = format!("programs: {kind}");
+        match probed {
+            Ok(found) => Check::ok(&name, found),
+            Err(Missing { why, fix }) => Check::warn(&name, why, fix),
+        }
+    };
+    registry.probe().into_iter().map(check).collect()
 }
 
 /// The machine that is looked at.

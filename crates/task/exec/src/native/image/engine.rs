@@ -7,7 +7,12 @@
 
 use super::{Image, ImageError, ImageLimits, find, is_digest, unpack};
 use crate::native::probe::tool;
-use std::io::Read as _;
+use rustix::io::ioctl_fionbio;
+use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -20,7 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 /// Bytes of what it says that are read.
-const LONGEST: u64 = 4096;
+const LONGEST: usize = 4096;
+/// Reads of a stream at each look: together they take more than a pipe holds.
+const READS: usize = 16;
 
 /// Unpacks an image that an engine of this machine knows, or finds it in the cache.
 pub fn named(name: &str, cache: &Path, limits: ImageLimits) -> Result<Image, ImageError> {
@@ -79,7 +86,7 @@ impl Engine {
     fn known(&self, name: &str) -> Result<(String, u64), String> {
         let mut command = self.command();
         command.args(["image", "inspect", "--format", "{{.Id}} {{.Size}}", "--", name]);
-        let said = finish(command)?;
+        let said = finish(command, PATIENCE)?;
         let (id, size) = said.trim().split_once(' ').ok_or_else(|| said.clone())?;
         let id = id.strip_prefix("sha256:").unwrap_or(id);
         match size.parse() {
@@ -97,46 +104,74 @@ impl Engine {
         }
         command.arg("--output").arg(place).args(["--", name]);
         let failed = |why| ImageError::Unknown { name: name.to_owned(), why };
-        finish(command).map(drop).map_err(failed)
+        finish(command, PATIENCE).map(drop).map_err(failed)
     }
 }
 
 /// Runs an engine to its end; gives what it says, or what it complains about.
-fn finish(mut command: Command) -> Result<String, String> {
+fn finish(mut command: Command, patience: Duration) -> Result<String, String> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // It leads a group of its own, so that it can be ended with all that it started.
+    command.process_group(0);
+    let enter = || set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
+    // SAFETY: between fork and exec it only makes a system call; it neither allocates nor locks.
+    #[expect(unsafe_code, reason = "an engine ends with whoever asked it")]
+    unsafe {
+        command.pre_exec(enter);
+    }
     let mut child = command.spawn().map_err(|error| error.to_string())?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    // Both are read at once, and to their ends: whoever is not read does not go on.
-    let complaint = std::thread::spawn(move || hear(stderr));
-    let answer = std::thread::spawn(move || hear(stdout));
+    let mut answer = Ear::new(child.stdout.take());
+    let mut complaint = Ear::new(child.stderr.take());
     let start = Instant::now();
     let status = loop {
-        match child.try_wait() {
+        // Looked at first: all that it said before its end is heard after it.
+        let looked = child.try_wait();
+        answer.hear();
+        complaint.hear();
+        match looked {
             Ok(Some(status)) => break Ok(status),
-            Ok(None) if start.elapsed() < PATIENCE => std::thread::sleep(LOOK),
-            Ok(None) => break Err(format!("it takes longer than {} s", PATIENCE.as_secs())),
+            Ok(None) if start.elapsed() < patience => std::thread::sleep(LOOK),
+            Ok(None) => break Err(format!("it takes longer than {} s", patience.as_secs())),
             Err(error) => break Err(error.to_string()),
         }
     };
     if status.is_err() {
         // It may be gone already.
-        let _ = child.kill();
+        let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
         let _ = child.wait();
     }
-    let (answer, complaint) =
-        (answer.join().unwrap_or_default(), complaint.join().unwrap_or_default());
-    if status?.success() { Ok(answer) } else { Err(complaint.trim().to_owned()) }
+    if status?.success() { Ok(answer.said()) } else { Err(complaint.said().trim().to_owned()) }
 }
 
-/// The beginning of a stream, which is read to its end.
-fn hear(stream: Option<impl std::io::Read>) -> String {
-    let mut kept = Vec::new();
-    if let Some(mut stream) = stream {
-        // What cannot be read is not said.
-        let _ = stream.by_ref().take(LONGEST).read_to_end(&mut kept);
-        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+/// One stream of an engine. Nobody waits for its end: what the engine started may hold it open.
+#[derive(Debug)]
+struct Ear {
+    stream: Option<File>,
+    kept: Vec<u8>,
+}
+
+impl Ear {
+    /// What cannot be read without waiting is not heard.
+    fn new(stream: Option<impl Into<OwnedFd>>) -> Self {
+        let stream = stream.map(Into::into).filter(|stream| ioctl_fionbio(stream, true).is_ok());
+        Self { stream: stream.map(File::from), kept: Vec::new() }
     }
-    String::from_utf8_lossy(&kept).into_owned()
+
+    /// Takes what is there, more than a pipe holds and not without an end: whoever is not read does
+    /// not go on. Its beginning is kept.
+    fn hear(&mut self) {
+        let Some(stream) = &mut self.stream else { return };
+        let mut chunk = [0; 8192];
+        for _ in 0..READS {
+            let Ok(count @ 1..) = stream.read(&mut chunk) else { return };
+            let left = LONGEST.saturating_sub(self.kept.len());
+            self.kept.extend(chunk.iter().take(count.min(left)));
+        }
+    }
+
+    fn said(&self) -> String {
+        String::from_utf8_lossy(&self.kept).into_owned()
+    }
 }
 
 /// A name that an engine takes for a name and nothing else.
@@ -149,8 +184,57 @@ fn is_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_name, named};
+    use super::{PATIENCE, finish, is_name, named};
     use crate::native::image::{ImageError, ImageLimits};
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn an_engine_is_heard_to_its_end_and_only_its_beginning_is_kept() {
+        let said = finish(shell("head -c 1000000 /dev/zero; echo no >&2; exit 1"), PATIENCE);
+        assert_eq!(said, Err("no".to_owned()));
+        let said = finish(shell("head -c 1000000 /dev/zero; echo no >&2"), PATIENCE);
+        assert_eq!(said, Ok("\0".repeat(4096)));
+    }
+
+    #[test]
+    fn whoever_an_engine_leaves_behind_holds_nobody_up() {
+        let start = Instant::now();
+        let said = finish(shell("sleep 300 & echo $!"), PATIENCE).unwrap();
+        let left = Pid::from_raw(said.trim().parse().unwrap()).unwrap();
+        // It still runs and has the stream open.
+        kill_process(left, Signal::KILL).unwrap();
+        assert!(start.elapsed() < Duration::from_secs(200));
+    }
+
+    #[test]
+    fn an_engine_without_an_end_is_ended_with_what_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = folder.path().join("told");
+        let script = format!("sleep 300 & echo $! > {}; wait", told.display());
+        // Long enough to start, so that there is something to end.
+        let refused = finish(shell(&script), Duration::from_secs(2));
+        assert_eq!(refused, Err("it takes longer than 2 s".to_owned()));
+        let number = std::fs::read_to_string(told).unwrap();
+        let state = || {
+            let path = format!("/proc/{}/stat", number.trim());
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            text.rsplit(") ").next().and_then(|rest| rest.chars().next())
+        };
+        let start = Instant::now();
+        // Whoever inherits it may be slow to let go of it.
+        while !matches!(state(), None | Some('Z' | 'X')) {
+            assert!(start.elapsed() < Duration::from_secs(60), "{:?}", state());
+            std::thread::yield_now();
+        }
+    }
 
     #[test]
     fn a_name_is_no_option_and_no_path() {

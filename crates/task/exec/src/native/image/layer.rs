@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::ffi::{CStr, OsStr};
 use std::fs::File;
 use std::io::{self, Read, Write as _};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use tar::EntryType;
@@ -35,7 +35,8 @@ pub(super) struct Unpacker {
     limits: ImageLimits,
     entries: u64,
     bytes: u64,
-    /// What the present layer made, which its own marks do not remove.
+    /// What the present layer made, which its own marks do not remove; by the true path, which no
+    /// link leads to in another way.
     made: BTreeSet<PathBuf>,
 }
 
@@ -65,10 +66,7 @@ impl Unpacker {
         let mut said = Said::default();
         for entry in archive.entries().map_err(malformed)?.raw(true) {
             let mut entry = entry.map_err(malformed)?;
-            self.entries = self.entries.saturating_add(1);
-            if self.entries > self.limits.entries {
-                return Err(ImageError::TooMany { what: "entries", limit: self.limits.entries });
-            }
+            self.count()?;
             match entry.header().entry_type() {
                 EntryType::GNULongName => said.path = Some(text(&mut entry)?),
                 EntryType::GNULongLink => said.link = Some(text(&mut entry)?),
@@ -86,6 +84,15 @@ impl Unpacker {
         Ok(())
     }
 
+    /// Counts an entry, or a folder that the path of one implies.
+    fn count(&mut self) -> Result<(), ImageError> {
+        self.entries = self.entries.saturating_add(1);
+        if self.entries > self.limits.entries {
+            return Err(ImageError::TooMany { what: "entries", limit: self.limits.entries });
+        }
+        Ok(())
+    }
+
     fn entry(
         &mut self,
         kind: EntryType,
@@ -95,8 +102,9 @@ impl Unpacker {
     ) -> Result<(), ImageError> {
         let Some(name) = path.file_name() else { return Ok(()) };
         let parent = self.folder(path.parent().unwrap_or(Path::new("")))?;
+        let place = true_path(&parent)?;
         if name.as_bytes().starts_with(WHITEOUT.as_bytes()) {
-            return self.white_out(&parent, path, name);
+            return self.white_out(&parent, &place, name);
         }
         let mode = entry.header().mode().unwrap_or(0o755) & 0o755;
         match kind {
@@ -128,10 +136,10 @@ impl Unpacker {
                     .map_err(system("linking"))?;
             }
             // A guest gets its devices from us, and pipes are made when they are needed.
-            EntryType::Char | EntryType::Block | EntryType::Fifo => {}
+            EntryType::Char | EntryType::Block | EntryType::Fifo => return Ok(()),
             other => return Err(missing_kind(other)),
         }
-        self.made.insert(path.to_owned());
+        self.made.insert(place.join(name));
         Ok(())
     }
 
@@ -160,7 +168,7 @@ impl Unpacker {
     }
 
     /// A folder below the root, made if it is missing; links in its path stay inside.
-    fn folder(&self, path: &Path) -> Result<OwnedFd, ImageError> {
+    fn folder(&mut self, path: &Path) -> Result<OwnedFd, ImageError> {
         let mut so_far = PathBuf::new();
         let mut folder = self.resolve(Path::new("."))?;
         for part in path.components() {
@@ -169,8 +177,10 @@ impl Unpacker {
                 Err(ImageError::System { error, .. })
                     if error.kind() == io::ErrorKind::NotFound =>
                 {
+                    self.count()?;
                     let mode = Mode::from_raw_mode(0o755);
                     mkdirat(&folder, part.as_os_str(), mode).map_err(system("making a folder"))?;
+                    self.made.insert(true_path(&folder)?.join(part));
                     self.resolve(&so_far)?
                 }
                 other => other?,
@@ -184,15 +194,12 @@ impl Unpacker {
         openat2(&self.root, path, FOLDER, Mode::empty(), inside).map_err(system("finding a folder"))
     }
 
-    /// Removes what a mark names, or what older layers put beside it.
-    fn white_out(&self, parent: &OwnedFd, path: &Path, name: &OsStr) -> Result<(), ImageError> {
+    /// Removes what a mark names, or what is beside it; `place` is the true path of its folder.
+    fn white_out(&self, parent: &OwnedFd, place: &Path, name: &OsStr) -> Result<(), ImageError> {
         if name == OPAQUE {
-            let folder = path.parent().unwrap_or(Path::new(""));
             for child in children(parent.as_fd())? {
                 let child = OsStr::from_bytes(child.to_bytes());
-                if !self.made.contains(&folder.join(child)) {
-                    remove(parent, child, 0)?;
-                }
+                self.remove_older(parent, place, child, 0)?;
             }
             return Ok(());
         }
@@ -200,7 +207,31 @@ impl Unpacker {
         if matches!(hidden, b"" | b"." | b"..") {
             return Err(missing("the name that a mark removes"));
         }
-        remove(parent, OsStr::from_bytes(hidden), 0)
+        self.remove_older(parent, place, OsStr::from_bytes(hidden), 0).map(drop)
+    }
+
+    /// Removes what older layers put under a name, and tells whether nothing is left of it: a mark
+    /// may come after what its own layer made.
+    fn remove_older(
+        &self,
+        parent: &OwnedFd,
+        place: &Path,
+        name: &OsStr,
+        depth: usize,
+    ) -> Result<bool, ImageError> {
+        let place = place.join(name);
+        let mut own = self.made.contains(&place);
+        if kind_of(parent, name) == Some(FileType::Directory) {
+            let opened = enter(parent, name, depth)?;
+            for child in children(opened.as_fd())? {
+                let child = OsStr::from_bytes(child.to_bytes());
+                own |= !self.remove_older(&opened, &place, child, depth.saturating_add(1))?;
+            }
+        }
+        if !own {
+            remove(parent, name, depth)?;
+        }
+        Ok(!own)
     }
 }
 
@@ -211,14 +242,25 @@ fn kind_of(folder: &OwnedFd, name: &OsStr) -> Option<FileType> {
     Some(FileType::from_raw_mode(stat.st_mode))
 }
 
+/// Opens a folder in order to remove what is in it.
+fn enter(parent: &OwnedFd, name: &OsStr, depth: usize) -> Result<OwnedFd, ImageError> {
+    if depth > DEEPEST {
+        return Err(missing("an end of folders within folders"));
+    }
+    let opened = openat(parent, name, FOLDER | OFlags::NOFOLLOW, Mode::empty());
+    opened.map_err(system("opening a folder"))
+}
+
+/// The path of a folder without links.
+fn true_path(folder: &OwnedFd) -> Result<PathBuf, ImageError> {
+    let path = std::fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+    path.map_err(|error| ImageError::System { what: "finding a folder", error })
+}
+
 /// Removes a name, whatever it is, without following it.
 fn remove(parent: &OwnedFd, name: &OsStr, depth: usize) -> Result<(), ImageError> {
     if kind_of(parent, name) == Some(FileType::Directory) {
-        if depth > DEEPEST {
-            return Err(missing("an end of folders within folders"));
-        }
-        let opened = openat(parent, name, FOLDER | OFlags::NOFOLLOW, Mode::empty());
-        let opened = opened.map_err(system("opening a folder"))?;
+        let opened = enter(parent, name, depth)?;
         for child in children(opened.as_fd())? {
             remove(&opened, OsStr::from_bytes(child.to_bytes()), depth.saturating_add(1))?;
         }
@@ -306,4 +348,108 @@ fn missing_kind(kind: EntryType) -> ImageError {
 
 fn system(what: &'static str) -> impl FnOnce(Errno) -> ImageError {
     move |error| ImageError::System { what, error: error.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Unpacker;
+    use crate::native::image::{ImageError, ImageLimits};
+    use std::fs;
+    use std::path::Path;
+    use tar::EntryType;
+
+    /// A layer of folders (`a/`), links (`a -> b`), hard links (`a = b`) and files that say this.
+    fn layer(entries: &[&str], says: &str) -> Vec<u8> {
+        let mut layer = tar::Builder::new(Vec::new());
+        for entry in entries {
+            let mut header = tar::Header::new_gnu();
+            header.set_mode(0o755);
+            header.set_size(0);
+            let symbolic = entry.split_once(" -> ").map(|link| (EntryType::Symlink, link));
+            let hard = entry.split_once(" = ").map(|link| (EntryType::Link, link));
+            if let Some((kind, (path, target))) = symbolic.or(hard) {
+                header.set_entry_type(kind);
+                layer.append_link(&mut header, path, target).unwrap();
+            } else if entry.ends_with('/') {
+                header.set_entry_type(EntryType::Directory);
+                layer.append_data(&mut header, entry, std::io::empty()).unwrap();
+            } else {
+                header.set_size(u64::try_from(says.len()).unwrap());
+                header.set_entry_type(EntryType::Regular);
+                layer.append_data(&mut header, entry, says.as_bytes()).unwrap();
+            }
+        }
+        layer.into_inner().unwrap()
+    }
+
+    /// Everything below a folder: files as `path: text`, everything else as its path.
+    fn found(root: &Path, below: &str) -> Vec<String> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(root.join(below)).unwrap() {
+            let entry = entry.unwrap();
+            let path = format!("{below}{}", entry.file_name().to_str().unwrap());
+            let kind = entry.file_type().unwrap();
+            if kind.is_file() {
+                all.push(format!("{path}: {}", fs::read_to_string(entry.path()).unwrap()));
+            } else {
+                all.push(path.clone());
+            }
+            if kind.is_dir() {
+                all.extend(found(root, &format!("{path}/")));
+            }
+        }
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn folders_that_a_path_implies_are_counted() {
+        let unpack = |entries: u64| {
+            let root = tempfile::tempdir().unwrap();
+            let limits = ImageLimits { entries, ..ImageLimits::default() };
+            let mut unpacker = Unpacker::new(root.path(), limits).unwrap();
+            unpacker.layer(layer(&["a/b/c/file", "a/b/file"], "").as_slice())
+        };
+        assert!(unpack(5).is_ok());
+        let refused = unpack(4);
+        assert!(matches!(refused, Err(ImageError::TooMany { limit: 4, .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn marks_remove_what_older_layers_made_and_nothing_else() {
+        let cases: [(&[&str], &[&str], &[&str]); 12] = [
+            (&["f"], &[".wh.f"], &[]),
+            (&["f"], &[".wh.f", "f"], &["f: new"]),
+            (&["d/f", "d/e/f"], &[".wh.d"], &[]),
+            (&["d/f"], &[".wh.d", "d/"], &["d"]),
+            (&["d/f"], &[".wh.d", "d/e/g"], &["d", "d/e", "d/e/g: new"]),
+            (&["d/f", "d/e/f"], &[".wh.d", "d/e/g"], &["d", "d/e", "d/e/g: new"]),
+            (&["d/f", "d/e/f"], &["d/.wh..wh..opq"], &["d"]),
+            (&["d/f", "d/g"], &["d/.wh..wh..opq", "d/g"], &["d", "d/g: new"]),
+            (&["d/f", "d/e/f"], &["d/.wh..wh..opq", "d/e/g"], &["d", "d/e", "d/e/g: new"]),
+            (&["d/f", "l -> d"], &["d/.wh..wh..opq", "l/g"], &["d", "d/g: new", "l"]),
+            (&["d/f", "l -> d"], &["l/.wh.e", "d/e/"], &["d", "d/e", "d/f: old", "l"]),
+            (&[], &[".wh..wh..opq", "d/e/", "d/f"], &["d", "d/e", "d/f: new"]),
+        ];
+        for (older, newer, left) in cases {
+            let reversed: Vec<_> = newer.iter().copied().rev().collect();
+            for newer in [newer, &reversed] {
+                let root = tempfile::tempdir().unwrap();
+                let limits = ImageLimits::default();
+                let mut unpacker = Unpacker::new(root.path(), limits).unwrap();
+                unpacker.layer(layer(older, "old").as_slice()).unwrap();
+                unpacker.layer(layer(newer, "new").as_slice()).unwrap();
+                assert_eq!(found(root.path(), ""), left, "{older:?} and {newer:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_hard_link_stays_when_what_it_was_made_of_is_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let mut unpacker = Unpacker::new(root.path(), ImageLimits::default()).unwrap();
+        unpacker.layer(layer(&["d/f"], "old").as_slice()).unwrap();
+        unpacker.layer(layer(&["d/g = d/f", "d/.wh..wh..opq"], "new").as_slice()).unwrap();
+        assert_eq!(found(root.path(), ""), ["d", "d/g: old"]);
+    }
 }
