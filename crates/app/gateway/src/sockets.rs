@@ -28,7 +28,7 @@ pub async fn serve(
     let (phase, ending) = watch::channel(Ending::NotYet);
     let router = openai::router(engine, settings, metrics.clone(), ending.clone());
     let connections = opengpu_http::Limits {
-        connections: limits.sockets,
+        sockets: limits.sockets,
         head: limits.head,
         stall: limits.stall,
         ..opengpu_http::Limits::default()

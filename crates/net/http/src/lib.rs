@@ -36,8 +36,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// What connections may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at once.
-    pub connections: usize,
+    /// Sockets at once.
+    pub sockets: usize,
     /// How long the head of a request may take, counted from when the last one was answered.
     pub head: Duration,
     /// How long a reader may take nothing while there is something to send.
@@ -51,7 +51,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 512,
+            sockets: 512,
             head: Duration::from_secs(20),
             stall: Duration::from_secs(20),
             head_bytes: 64 << 10,
@@ -79,7 +79,7 @@ pub async fn serve<H: Send + 'static>(
     end: impl Future<Output = ()>,
     opened: impl Fn() -> H,
 ) -> Unfinished {
-    let room = Arc::new(Semaphore::new(limits.connections));
+    let room = Arc::new(Semaphore::new(limits.sockets));
     let (over, ending) = watch::channel(());
     let mut open = JoinSet::new();
     let mut end = pin!(end);
@@ -174,7 +174,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let router = Router::new().route("/large", get(|| async { vec![0_u8; LARGE] }));
         let (end, ending) = oneshot::channel();
-        let limits = Limits { connections: 1, head, stall, ..Limits::default() };
+        let limits = Limits { sockets: 1, head, stall, ..Limits::default() };
         let end_called = async move { drop(ending.await) };
         let task = tokio::spawn(async move {
             serve(&listener, router, limits, end_called, || ()).await.finish().await;
