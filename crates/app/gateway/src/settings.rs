@@ -99,7 +99,7 @@ pub enum ServeError {
 
 impl Settings {
     /// Whether it is safe to listen there.
-    pub(crate) fn check(&self, address: SocketAddr) -> Result<(), ServeError> {
+    pub fn check(&self, address: SocketAddr) -> Result<(), ServeError> {
         if address.ip().to_canonical().is_loopback() {
             return Ok(());
         }

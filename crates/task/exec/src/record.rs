@@ -197,7 +197,8 @@ impl Record {
         found.copied().ok_or(RecordError::NoSegment { index, last: self.segments() })
     }
 
-    /// The program, if it is still the one that ran, and its input.
+    /// The program, if it is still the one that ran, and its input. The output is looked at as well:
+    /// whole, and as the chain of its parts.
     pub fn check(&self) -> Result<(Program, PathBuf), RecordError> {
         let program = Program::open(&self.facts.folder)?;
         if program.id.to_string() != self.facts.program {
@@ -205,6 +206,10 @@ impl Record {
         }
         let input = self.folder.join(INPUT);
         self.expect(&input, &self.facts.input, "the input")?;
+        self.expect(&self.folder.join(OUTPUT), &self.facts.output, "the output")?;
+        if self.chain()?.0.to_string() != self.facts.emitted {
+            return Err(tampered("the output"));
+        }
         Ok((program, input))
     }
 
@@ -226,11 +231,26 @@ impl Record {
         Ok(Repeated { segment, state, emitted })
     }
 
+    fn output(&self) -> Result<Vec<u8>, RecordError> {
+        let path = self.folder.join(OUTPUT);
+        artifact::read(&path, LARGEST).map_err(|source| RecordError::Io { path, source })
+    }
+
+    /// The chain over all parts of the output.
+    fn chain(&self) -> Result<Emitted, RecordError> {
+        let output = self.output()?;
+        let (mut chain, mut rest) = (Emitted::NOTHING, output.as_slice());
+        for length in &self.facts.parts {
+            let length = usize::try_from(*length).unwrap_or(usize::MAX);
+            let parts = rest.split_at_checked(length).ok_or_else(|| tampered("the output"))?;
+            (chain, rest) = (chain.then(parts.0), parts.1);
+        }
+        if rest.is_empty() { Ok(chain) } else { Err(tampered("the output")) }
+    }
+
     /// What a segment added to the output: found by following the chain over the output's parts.
     fn emitted(&self, index: u32) -> Result<Vec<u8>, RecordError> {
-        let path = self.folder.join(OUTPUT);
-        let output =
-            artifact::read(&path, LARGEST).map_err(|source| RecordError::Io { path, source })?;
+        let output = self.output()?;
         let before = match index.checked_sub(1) {
             Some(before) => self.segment(before)?.emitted,
             None => Emitted::NOTHING.0,

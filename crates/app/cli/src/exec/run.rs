@@ -19,6 +19,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
+use tempfile::TempDir;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -41,7 +42,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     let program = Program::open(super::existing(&arguments.program)?)?;
     let runs = super::runs(context);
     fs::create_dir_all(&runs).with_context(|| format!("making {}", runs.display()))?;
-    // Unfinished runs lie beside the finished ones under a name that no run has, and go away.
+    // Unfinished runs lie beside the finished ones under a name that no run has.
     let unfinished = tempfile::Builder::new().prefix(".unfinished-").tempdir_in(&runs)?;
     let folder = unfinished.path();
     let input = keep_input(&program, arguments.input.as_deref(), folder)?;
@@ -68,10 +69,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     let record = Record::write(folder, &program, input, &outcome)?;
     let name = name(&record);
     let place = runs.join(&name);
-    if place.exists() {
-        fs::remove_dir_all(&place)?;
-    }
-    fs::rename(unfinished.keep(), &place)?;
+    settle(unfinished, &runs, &place)?;
     match arguments.out.as_deref() {
         Some(path) if path == Path::new("-") => io::stdout().lock().write_all(&outcome.output)?,
         Some(path) => artifact::write(path, &outcome.output)
@@ -82,6 +80,31 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
         show(context, &program, &record, &outcome, &name, &place)?;
     }
     Ok(())
+}
+
+/// How often a finished run looks for its place: others may finish the same run at the same time.
+const ATTEMPTS: usize = 16;
+
+/// Puts a finished run where it belongs. One that lies there has the same root, and makes room.
+fn settle(unfinished: TempDir, runs: &Path, place: &Path) -> Result<()> {
+    let mut outcome = Ok(());
+    for _ in 0..ATTEMPTS {
+        outcome = fs::rename(unfinished.path(), place);
+        match &outcome {
+            Ok(()) => {
+                // Nothing is left to remove.
+                let _ = unfinished.keep();
+                return Ok(());
+            }
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                let old = tempfile::Builder::new().prefix(".unfinished-").tempdir_in(runs)?;
+                // Whoever else finishes it may have been quicker.
+                let _ = fs::rename(place, old.path().join("old"));
+            }
+            Err(_) => break,
+        }
+    }
+    outcome.with_context(|| format!("keeping the run as {}", place.display()))
 }
 
 /// A run's name: what ran, and the beginning of what it commits to.

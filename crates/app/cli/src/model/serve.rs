@@ -85,6 +85,7 @@ fn listen(
                 .hint("another program may use the port: choose one with --listen")
         })?;
         let address = listener.local_addr()?;
+        settings.check(address)?;
         context.output.note(format!("serving {what} on http://{address}/v1"));
         context.output.note("stop with ctrl-C");
         let end = async {

@@ -15,7 +15,7 @@ mod shell;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// A home folder and the binary in it.
@@ -166,6 +166,7 @@ fn whatever_was_changed_is_found() {
     for (path, word) in [
         (folder.join("states/4"), "state 4"),
         (folder.join("input"), "the input"),
+        (folder.join("output"), "the output"),
         (copy.join("program.wasm"), "the program"),
     ] {
         let original = change(&path);
@@ -182,6 +183,21 @@ fn whatever_was_changed_is_found() {
     assert!(code == 6 && error.contains("a segment"), "{code} {error}");
     fs::write(&facts, text).unwrap();
     assert_eq!(machine.json(&["exec", "segment", name, "5"])["verdict"], "equal");
+}
+
+#[test]
+fn one_run_many_times_at_once_is_kept_once() {
+    let machine = Machine::new();
+    let program = example("word-count");
+    let start = |_| {
+        let mut command = machine.command(&["exec", "run", program.to_str().unwrap()]);
+        command.stdout(Stdio::null()).spawn().unwrap()
+    };
+    let running: Vec<_> = (0..6).map(start).collect();
+    for mut run in running {
+        assert!(run.wait().unwrap().success());
+    }
+    assert_eq!(machine.json(&["exec", "list"]).as_array().unwrap().len(), 1);
 }
 
 fn run_state(facts: &str, index: usize) -> String {

@@ -77,7 +77,8 @@ impl Problem {
 
     /// No key, or a wrong one.
     pub(super) fn unauthorized() -> Self {
-        let message = "an API key is needed: send it as `Authorization: Bearer KEY`";
+        let message =
+            "no API key, or one that is not known: send yours as `Authorization: Bearer KEY`";
         Self::new(StatusCode::UNAUTHORIZED, "authentication_error", message)
             .coded("invalid_api_key")
     }

@@ -95,6 +95,14 @@ fn whatever_was_changed_is_found() {
     flip(&folder.path().join(OUTPUT));
     assert!(matches!(run.claimed(1), Err(RecordError::Tampered { .. })), "the output");
 
+    // What the end adds belongs to no segment.
+    let (run, folder) = record(&guest, 7);
+    let output = folder.path().join(OUTPUT);
+    let mut bytes = fs::read(&output).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&output, bytes).unwrap();
+    assert!(matches!(run.check(), Err(RecordError::Tampered { .. })), "the end of the output");
+
     let (_, folder) = record(&guest, 7);
     let facts = folder.path().join("run.json");
     let text = fs::read_to_string(&facts).unwrap();
