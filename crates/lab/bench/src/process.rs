@@ -169,7 +169,8 @@ fn parse(stat: &str) -> Option<Entry> {
     let (_, rest) = rest.rsplit_once(") ")?;
     let field = |place: usize| rest.split_whitespace().nth(place);
     let number = |place: usize| field(place)?.parse::<u64>().ok();
-    let ticks = number(11)?.saturating_add(number(12)?);
+    // Its own, and those of children that have ended.
+    let ticks = (11..=14).try_fold(0u64, |sum, place| Some(sum.saturating_add(number(place)?)))?;
     let processor = Duration::from_millis(ticks.saturating_mul(1_000 / TICKS));
     Some(Entry {
         id: id.parse().ok()?,
@@ -201,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_line_of_the_table_is_read_behind_a_name_with_spaces_and_parentheses() {
-        let line = "42 (a (b) c) S 7 42 42 0 -1 4194560 1 2 3 4 150 50 0 0 20 0 9 0 100 999 25 \
+        let line = "42 (a (b) c) S 7 42 42 0 -1 4194560 1 2 3 4 100 50 30 20 20 0 9 0 100 999 25 \
                     18446744073709551615 1";
         let read = parse(line).unwrap();
         assert_eq!((read.id, read.parent), (42, 7));

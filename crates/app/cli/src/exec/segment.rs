@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Arguments {
     /// Name of the run, or its folder.
     run: PathBuf,
-    /// Number of the segment; 0 is the beginning.
+    /// Number of the segment: 0 is the beginning, which makes the first state, then 1 to the last.
     index: u32,
     #[command(flatten)]
     machine: super::Machine,
