@@ -99,7 +99,7 @@ pub enum Weighed {
 
 impl Weighed {
     /// Answers whose choices are off by these shares, from 0 to 1. A long answer does not make up for
-    /// another; a very short one counts as [`SHORT`] choices.
+    /// another; a very short one counts as eight choices.
     #[expect(clippy::float_arithmetic, reason = "shares of probability are floats")]
     pub fn of(answers: &[Vec<f64>]) -> Self {
         #[expect(

@@ -9,7 +9,7 @@
 //! | [`stream`] | final blocks as they come |
 //! | [`health`] | liveness, readiness, metrics |
 //!
-//! Everything has a limit: connections and their silence ([`connections`]), bodies at once and the
+//! Everything has a limit: connections and their silence ([`opengpu_http`]), bodies at once and the
 //! time each may take to arrive, requests at once, time per request, bytes per body, readers of the
 //! stream and what waits for each of them. A request over a limit is turned away with a problem.
 //!
