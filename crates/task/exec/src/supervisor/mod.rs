@@ -223,15 +223,17 @@ impl Supervisor {
         if current.as_ref().is_some_and(|current| current.process.is_dead()) {
             *current = None;
         }
-        let grant = self.grant(program)?;
-        let serves = |current: &Current| {
-            current.bays.contains_key(&program.id) || covers(current.grant.as_ref(), grant.as_ref())
+        let known = current.as_ref().and_then(|current| current.bays.get(&program.id).copied());
+        // A small request does not look at files.
+        let grant = match known {
+            Some(_) => None,
+            None => self.grant(program)?,
         };
+        let serves = |it: &Current| known.is_some() || covers(it.grant.as_ref(), grant.as_ref());
         // An executor with other walls makes room if nobody needs it any more.
         if current.as_ref().is_some_and(|it| !serves(it) && it.process.is_idle()) {
             *current = None;
         }
-        let known = current.as_ref().and_then(|current| current.bays.get(&program.id).copied());
         let current = match current {
             Some(current) => current,
             None => {

@@ -127,14 +127,6 @@ impl Shared {
         self.id
     }
 
-    pub(super) fn output_limit(&self) -> u64 {
-        self.lock().output
-    }
-
-    pub(super) fn fits(&self, output: usize) -> bool {
-        u64::try_from(output).is_ok_and(|output| output <= self.output_limit())
-    }
-
     /// Tells the executor to end a run, and remembers when.
     pub(super) fn cancel(&self, ticket: u64) {
         let mut open = self.lock();

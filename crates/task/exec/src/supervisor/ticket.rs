@@ -3,7 +3,7 @@
 use super::mailbox::Receiver;
 use super::process::Shared;
 use crate::backend::Weighed;
-use crate::fault::{Fault, Part};
+use crate::fault::Fault;
 use crate::protocol::News;
 use crate::run::Repeated;
 use crate::usage::Usage;
@@ -56,12 +56,12 @@ impl Ticket {
 
     /// Waits until the run has ended, and shows the news on the way. An executor is not trusted: what
     /// it says must be what a run looks like, and fit together.
-    pub fn wait(mut self, mut see: impl FnMut(&News)) -> Result<Outcome, (Fault, Usage)> {
+    pub fn wait(self, mut see: impl FnMut(&News)) -> Result<Outcome, (Fault, Usage)> {
         let mut output = Vec::new();
         let mut parts = Vec::new();
         let mut segments = Vec::new();
         let mut chain = Emitted::NOTHING;
-        while let Some(news) = self.next() {
+        for news in self {
             see(&news);
             match news {
                 News::Begun { .. } => {}
@@ -69,11 +69,6 @@ impl Ticket {
                     chain = chain.then(&bytes);
                     parts.push(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
                     output.extend_from_slice(&bytes);
-                    if !self.shared.fits(output.len()) {
-                        let limit = self.shared.output_limit();
-                        let fault = Fault::TooLarge { what: Part::Output, limit };
-                        return Err((fault, Usage::default()));
-                    }
                 }
                 News::Segment(segment) => segments.push(segment),
                 News::Finished { steps, output: told, usage } => {
