@@ -89,11 +89,25 @@ pub(crate) fn report(error: &Error) -> ExitCode {
     let (exit, hint) = classify(error);
     let mut stderr = std::io::stderr().lock();
     // Without stderr there is nobody left to tell.
-    let _ = writeln!(stderr, "error: {error:#}");
+    let _ = writeln!(stderr, "error: {}", sentence(error));
     if let Some(hint) = hint {
         let _ = writeln!(stderr, "hint: {hint}");
     }
     ExitCode::from(exit as u8)
+}
+
+/// An error with its causes; a cause that an error already tells is not told again.
+fn sentence(error: &Error) -> String {
+    let mut told = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if told.is_empty() {
+            told = cause;
+        } else if !told.ends_with(&cause) {
+            told.push_str(": ");
+            told.push_str(&cause);
+        }
+    }
+    told
 }
 
 /// What kind of error it is, and what to do about it.
@@ -316,5 +330,15 @@ mod tests {
             let hint = hint.unwrap_or_default();
             assert!(found == exit && hint.contains(wanted), "{found:?} {hint}");
         }
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let io = std::io::Error::from(ErrorKind::NotFound);
+        let told = io.to_string();
+        let path = "/data".into();
+        let error = Error::new(DataError::Io { path, source: io }).context("running");
+        assert_eq!(sentence(&error).matches(&told).count(), 1, "{}", sentence(&error));
+        assert_eq!(sentence(&Error::msg("b").context("a")), "a: b");
     }
 }

@@ -11,9 +11,13 @@ const PART: usize = 256 * 1024;
 
 /// The bytes of a file, if they are not too many.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let file = open(path)?;
+    take(open(path)?, limit)
+}
+
+/// All bytes of a stream, if they are not too many.
+pub fn take(stream: impl io::Read, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    stream.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
         return Err(io::Error::other(format!("it has more than {limit} bytes")));
     }

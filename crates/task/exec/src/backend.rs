@@ -13,8 +13,8 @@
 use crate::fault::{Fault, Part, Refusal};
 use crate::program::{Limits, Program};
 use crate::stop::Stop;
-use opengpu_types::Metered;
-use opengpu_verify::trace::Emitted;
+use opengpu_crypto::ContentHasher;
+use opengpu_types::{ArtifactId, Metered};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -148,7 +148,7 @@ pub struct Work<'a> {
     /// Whether it shall go on.
     pub stop: Arc<Stop>,
     metered: Metered,
-    emitted: Emitted,
+    emitted: ContentHasher,
     room: u64,
     sink: &'a mut dyn FnMut(&[u8]),
 }
@@ -160,15 +160,15 @@ impl std::fmt::Debug for Work<'_> {
 }
 
 impl<'a> Work<'a> {
-    /// Work whose output goes on after `emitted`, of which `room` bytes are left.
+    /// Work whose output may have `room` bytes.
     pub fn new(
         limits: &'a Limits,
         stop: Arc<Stop>,
-        emitted: Emitted,
         room: u64,
         sink: &'a mut dyn FnMut(&[u8]),
     ) -> Self {
-        Self { limits, stop, metered: Metered::default(), emitted, room, sink }
+        let (metered, emitted) = (Metered::default(), ContentHasher::default());
+        Self { limits, stop, metered, emitted, room, sink }
     }
 
     /// Adds to the output.
@@ -180,7 +180,7 @@ impl<'a> Work<'a> {
         let too_large = Fault::TooLarge { what: Part::Output, limit: self.limits.output };
         self.room = self.room.checked_sub(length).ok_or(too_large)?;
         self.metered.bytes_out = self.metered.bytes_out.saturating_add(length);
-        self.emitted = self.emitted.then(bytes);
+        self.emitted.update(bytes);
         (self.sink)(bytes);
         Ok(())
     }
@@ -214,8 +214,8 @@ impl<'a> Work<'a> {
         Err(Fault::TooLarge { what: Part::State, limit })
     }
 
-    /// What was metered, the output so far, and the room that is left for it.
-    pub const fn end(&self) -> (Metered, Emitted, u64) {
-        (self.metered, self.emitted, self.room)
+    /// What was metered, the address of what was emitted, and the room that is left.
+    pub fn end(self) -> (Metered, ArtifactId, u64) {
+        (self.metered, ArtifactId(self.emitted.finish()), self.room)
     }
 }

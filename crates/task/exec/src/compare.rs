@@ -54,6 +54,10 @@ impl Comparison {
 
 /// Compares what was claimed for a segment with what was found by repeating it.
 pub fn compare(manifest: &Manifest, claimed: &Repeated, found: &Repeated) -> Comparison {
+    if claimed.steps != found.steps {
+        let what = format!("the run has {} steps and not {}", found.steps, claimed.steps);
+        return Comparison::Different { what };
+    }
     if claimed.segment == found.segment {
         return Comparison::Equal;
     }
@@ -165,10 +169,10 @@ mod tests {
         let segment = Segment {
             index: SegmentIndex(1),
             state: ArtifactId::of(state),
-            emitted: Emitted::NOTHING.then(emitted).0,
+            emitted: Emitted::NOTHING.then(&ArtifactId::of(emitted)).0,
             metered: Metered::default(),
         };
-        Repeated { segment, state: state.to_vec(), emitted: emitted.to_vec() }
+        Repeated { segment, steps: 1, state: state.to_vec(), emitted: emitted.to_vec() }
     }
 
     fn of(class: &str, more: &str) -> Manifest {
@@ -190,6 +194,16 @@ mod tests {
         let mut paid = claimed.clone();
         paid.segment.metered.fuel = 1;
         assert!(!compare(&of("exact", ""), &claimed, &paid).agrees(), "work is part of it");
+    }
+
+    #[test]
+    fn a_run_has_as_many_steps_as_its_beginning_finds() {
+        let claimed = side(b"state", b"output");
+        let found = Repeated { steps: 2, ..claimed.clone() };
+        for class in ["exact", "tolerance", "perceptual", "likelihood", "none"] {
+            let verdict = compare(&of(class, ""), &claimed, &found);
+            assert!(matches!(verdict, Comparison::Different { .. }), "{class}: {verdict:?}");
+        }
     }
 
     #[test]

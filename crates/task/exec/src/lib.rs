@@ -37,6 +37,7 @@ pub mod proxy;
 pub mod record;
 mod registry;
 pub mod run;
+pub mod scratch;
 mod stop;
 mod supervisor;
 #[cfg(feature = "llm")]

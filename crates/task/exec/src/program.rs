@@ -44,8 +44,9 @@ impl Program {
         } else {
             path
         };
-        let text = artifact::read(&folder.join(MANIFEST), MANIFEST_LIMIT)
-            .map_err(|reason| file_refusal(MANIFEST, reason))?;
+        let place = folder.join(MANIFEST);
+        let text = artifact::read(&place, MANIFEST_LIMIT)
+            .map_err(|reason| file_refusal(&place.display().to_string(), reason))?;
         let manifest = Manifest::parse(&text)?;
         let mut files = BTreeMap::new();
         for name in manifest.files() {

@@ -57,10 +57,10 @@ pub(crate) enum Request {
         state: Data,
         /// Which segment.
         index: u32,
-        /// Segments of the run.
-        segments: u32,
         /// Steps of the run.
         steps: u64,
+        /// Segments of the run.
+        segments: u32,
         /// The output before it.
         emitted: [u8; 32],
         /// How long it may take.
@@ -78,10 +78,10 @@ pub(crate) enum Request {
         claimed: Vec<u8>,
         /// Which segment.
         index: u32,
-        /// Segments of the run.
-        segments: u32,
         /// Steps of the run.
         steps: u64,
+        /// Segments of the run.
+        segments: u32,
         /// How long it may take.
         milliseconds: u64,
     },
@@ -128,21 +128,19 @@ pub(crate) enum Event {
 /// What happens in a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum News {
-    /// It has begun and has this many segments.
+    /// It has begun and is so long.
     Begun {
-        /// The segments.
+        /// Its steps.
+        steps: u64,
+        /// Its segments.
         segments: u32,
     },
-    /// The next bytes of the output, as one link of its chain.
+    /// The next bytes of the output.
     Emitted(Vec<u8>),
     /// A segment is over.
     Segment(#[serde(with = "coded")] Segment),
-    /// It ended with an output.
+    /// It ended, and the output is whole.
     Finished {
-        /// Steps that it took.
-        steps: u64,
-        /// The chain of the output.
-        output: [u8; 32],
         /// What it used.
         usage: Usage,
     },
@@ -151,6 +149,8 @@ pub enum News {
         /// As found here.
         #[serde(with = "coded")]
         segment: Segment,
+        /// Steps of the run, as found here.
+        steps: u64,
         /// After it.
         state: Vec<u8>,
         /// What it added to the output.

@@ -8,17 +8,19 @@
 //! ```
 //!
 //! Nothing in it is trusted: [`Record::open`] checks that the segments give the root, and
-//! [`Record::check`] and [`Record::state`] check files against the addresses that the root covers.
+//! [`Record::check`] and [`Record::state`] check files against what the root covers: the length of the
+//! run, every state, and every byte of the output.
 
 use crate::artifact;
 use crate::fault::Refusal;
 use crate::program::Program;
-use crate::run::Repeated;
+use crate::protocol::Data;
+use crate::run::{Repeat, Repeated};
 use crate::supervisor::Outcome;
 use crate::usage::Usage;
 use opengpu_crypto::{Digest, hash};
 use opengpu_types::{Address, ArtifactId, Metered, ProgramId, Segment, SegmentIndex};
-use opengpu_verify::trace::{Emitted, Owner, Trace};
+use opengpu_verify::trace::{self, Emitted, Extent, Owner, Trace};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -63,10 +65,6 @@ pub struct Facts {
     pub input: String,
     /// Address of the output's bytes.
     pub output: String,
-    /// Lengths of the parts in which the output came.
-    pub parts: Vec<u64>,
-    /// The chain over these parts.
-    pub emitted: String,
     /// Steps of the run.
     pub steps: u64,
     /// The segments, the beginning first.
@@ -137,7 +135,7 @@ impl Record {
         outcome: &Outcome,
     ) -> Result<Self, RecordError> {
         let owner = owner(program.id, input);
-        let trace = Trace::new(&owner, outcome.segments.clone())
+        let trace = Trace::new(&owner, outcome.steps, outcome.segments.clone())
             .map_err(|error| RecordError::Damaged(error.to_string()))?;
         let facts = Facts {
             name: program.manifest.name.clone(),
@@ -146,8 +144,6 @@ impl Record {
             class: program.manifest.class.to_string(),
             input: input.to_string(),
             output: ArtifactId::of(&outcome.output).to_string(),
-            parts: outcome.parts.clone(),
-            emitted: outcome.emitted.0.to_string(),
             steps: outcome.steps,
             segments: outcome.segments.iter().map(SegmentFacts::from).collect(),
             root: trace.root().to_string(),
@@ -173,7 +169,7 @@ impl Record {
         let segments: Option<Vec<_>> =
             (0..).zip(&facts.segments).map(|(index, form)| form.segment(index)).collect();
         let segments = segments.ok_or_else(|| damaged("a segment"))?;
-        let trace = Trace::new(&owner(program, input), segments)
+        let trace = Trace::new(&owner(program, input), facts.steps, segments)
             .map_err(|error| RecordError::Damaged(error.to_string()))?;
         if trace.root().to_string() != facts.root {
             return Err(tampered("a segment"));
@@ -186,29 +182,30 @@ impl Record {
         self.trace.root()
     }
 
-    /// Segments of the run, without the beginning.
-    pub fn segments(&self) -> u32 {
-        u32::try_from(self.trace.segments().len()).unwrap_or(u32::MAX).saturating_sub(1)
+    /// How long the run was.
+    pub const fn extent(&self) -> Extent {
+        self.trace.extent()
     }
 
     /// What was claimed after a segment.
     pub fn segment(&self, index: u32) -> Result<Segment, RecordError> {
         let found = usize::try_from(index).ok().and_then(|at| self.trace.segments().get(at));
-        found.copied().ok_or(RecordError::NoSegment { index, last: self.segments() })
+        found.copied().ok_or(RecordError::NoSegment { index, last: self.extent().segments })
     }
 
-    /// The program, if it is still the one that ran, and its input. The output is looked at as well:
-    /// whole, and as the chain of its parts.
-    pub fn check(&self) -> Result<(Program, PathBuf), RecordError> {
-        let program = Program::open(&self.facts.folder)?;
+    /// The program, if it is still the one that ran, and its input. The output is looked at as well.
+    /// The program lies in `folder`, or where it lay when it ran.
+    pub fn check(&self, folder: Option<&Path>) -> Result<(Program, PathBuf), RecordError> {
+        let program = Program::open(folder.unwrap_or(&self.facts.folder))?;
         if program.id.to_string() != self.facts.program {
             return Err(tampered("the program"));
         }
         let input = self.folder.join(INPUT);
         self.expect(&input, &self.facts.input, "the input")?;
-        self.expect(&self.folder.join(OUTPUT), &self.facts.output, "the output")?;
-        if self.chain()?.0.to_string() != self.facts.emitted {
-            return Err(tampered("the output"));
+        let output = self.output()?;
+        self.parts(&output)?;
+        if ArtifactId::of(&output).to_string() != self.facts.output {
+            return Err(tampered("the output's address"));
         }
         Ok((program, input))
     }
@@ -227,8 +224,11 @@ impl Record {
         let path = self.state(index)?;
         let state =
             artifact::read(&path, LARGEST).map_err(|source| RecordError::Io { path, source })?;
-        let emitted = self.emitted(index)?;
-        Ok(Repeated { segment, state, emitted })
+        let output = self.output()?;
+        let parts = self.parts(&output)?;
+        let added = usize::try_from(index).ok().and_then(|at| parts.get(at).copied());
+        let emitted = added.unwrap_or_default().to_vec();
+        Ok(Repeated { segment, steps: self.facts.steps, state, emitted })
     }
 
     fn output(&self) -> Result<Vec<u8>, RecordError> {
@@ -236,41 +236,21 @@ impl Record {
         artifact::read(&path, LARGEST).map_err(|source| RecordError::Io { path, source })
     }
 
-    /// The chain over all parts of the output.
-    fn chain(&self) -> Result<Emitted, RecordError> {
-        let output = self.output()?;
-        let (mut chain, mut rest) = (Emitted::NOTHING, output.as_slice());
-        for length in &self.facts.parts {
-            let length = usize::try_from(*length).unwrap_or(usize::MAX);
-            let parts = rest.split_at_checked(length).ok_or_else(|| tampered("the output"))?;
-            (chain, rest) = (chain.then(parts.0), parts.1);
-        }
-        if rest.is_empty() { Ok(chain) } else { Err(tampered("the output")) }
+    /// What each segment added to the output, if it is still the one that was given.
+    fn parts<'a>(&self, output: &'a [u8]) -> Result<Vec<&'a [u8]>, RecordError> {
+        trace::parts(self.trace.segments(), output).ok_or_else(|| tampered("the output"))
     }
 
-    /// What a segment added to the output: found by following the chain over the output's parts.
-    fn emitted(&self, index: u32) -> Result<Vec<u8>, RecordError> {
-        let output = self.output()?;
-        let before = match index.checked_sub(1) {
-            Some(before) => self.segment(before)?.emitted,
-            None => Emitted::NOTHING.0,
+    /// What is before a segment: the state, nothing if the segment is the beginning, and the output.
+    pub fn before(&self, index: u32) -> Result<(Data, Repeat), RecordError> {
+        let (state, emitted) = match index.checked_sub(1) {
+            Some(before) => {
+                let emitted = Emitted(self.segment(before)?.emitted);
+                (Data::File(self.state(before)?), emitted)
+            }
+            None => (Data::Inline(Vec::new()), Emitted::NOTHING),
         };
-        let after = self.segment(index)?.emitted;
-        let (mut chain, mut rest, mut added) = (Emitted::NOTHING, output.as_slice(), Vec::new());
-        let mut inside = chain.0 == before;
-        for length in self.facts.parts.iter().chain(&[0]) {
-            if inside && chain.0 == after {
-                return Ok(added);
-            }
-            let length = usize::try_from(*length).unwrap_or(usize::MAX);
-            let Some((part, later)) = rest.split_at_checked(length) else { break };
-            if inside {
-                added.extend_from_slice(part);
-            }
-            (chain, rest) = (chain.then(part), later);
-            inside = inside || chain.0 == before;
-        }
-        Err(tampered("the output"))
+        Ok((state, Repeat { index: SegmentIndex(index), extent: self.extent(), emitted }))
     }
 
     fn expect(&self, path: &Path, address: &str, what: &str) -> Result<(), RecordError> {

@@ -2,34 +2,24 @@
 //!
 //! This is the whole of what a trace means, and it is the same for every back end: the child
 //! process runs it, and whoever checks a segment runs [`repeat`] on the state before it.
+//! The end of the output belongs to the last segment.
 
-use crate::backend::{Prepared, Span, Weighed, Work};
+use crate::backend::{Begun, Prepared, Span, Weighed, Work};
 use crate::fault::Fault;
 use crate::program::Limits;
 use crate::stop::Stop;
 use opengpu_types::{ArtifactId, Metered, Segment, SegmentIndex};
-use opengpu_verify::trace::Emitted;
+use opengpu_verify::trace::{Emitted, Extent};
 use std::sync::Arc;
 
 /// Sees a run while it happens.
 pub trait Observer {
-    /// The run has begun and has this many segments.
-    fn begun(&mut self, segments: u32);
+    /// The run has begun and is so long.
+    fn begun(&mut self, extent: Extent);
     /// Bytes of the output, in order.
     fn emitted(&mut self, bytes: &[u8]);
     /// A segment is over (the beginning is number zero), with the state after it.
     fn segment(&mut self, segment: &Segment, state: &[u8]) -> Result<(), Fault>;
-}
-
-/// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finished {
-    /// Steps that it took.
-    pub steps: u64,
-    /// The chain of the whole output.
-    pub output: Emitted,
-    /// What the end of the output took.
-    pub metered: Metered,
 }
 
 /// What a repeated segment came to.
@@ -37,10 +27,23 @@ pub struct Finished {
 pub struct Repeated {
     /// The segment as found here.
     pub segment: Segment,
+    /// Steps of the whole run: the beginning finds them, the others take them as given.
+    pub steps: u64,
     /// The state after it.
     pub state: Vec<u8>,
     /// What it added to the output.
     pub emitted: Vec<u8>,
+}
+
+/// Which part of a run is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repeat {
+    /// Which segment; the beginning is zero.
+    pub index: SegmentIndex,
+    /// How long the run is.
+    pub extent: Extent,
+    /// The output before it.
+    pub emitted: Emitted,
 }
 
 /// Runs a program from the beginning to the end.
@@ -51,47 +54,26 @@ pub fn execute(
     limits: &Limits,
     stop: &Arc<Stop>,
     observer: &mut dyn Observer,
-) -> Result<Finished, Fault> {
+) -> Result<Extent, Fault> {
     check_input(input, limits)?;
-    let mut room = limits.output;
-    let mut emitted = Emitted::NOTHING;
     let mut sink = |bytes: &[u8]| observer.emitted(bytes);
-    let mut work = Work::new(limits, Arc::clone(stop), emitted, room, &mut sink);
-    let begun = prepared.init(input, &mut work)?;
-    work.check_state(&begun.state)?;
-    let mut metered;
-    (metered, emitted, room) = work.end();
-    let (mut state, steps) = (begun.state, begun.steps);
-    let segments = segments(steps, wanted);
-    observer.begun(segments);
-    observer.segment(&segment(0, &state, emitted, metered), &state)?;
-    for index in 1..=segments {
+    let mut work = Work::new(limits, Arc::clone(stop), limits.output, &mut sink);
+    let Begun { mut state, steps } = prepared.init(input, &mut work)?;
+    let extent = Extent::new(steps, wanted);
+    let mut at = Repeat { index: SegmentIndex(0), extent, emitted: Emitted::NOTHING };
+    let (mut segment, mut room) = close(prepared, input, &state, &at, work)?;
+    observer.begun(extent);
+    observer.segment(&segment, &state)?;
+    for index in 1..=extent.segments {
         stop.check()?;
+        at = Repeat { index: SegmentIndex(index), extent, emitted: Emitted(segment.emitted) };
         let mut sink = |bytes: &[u8]| observer.emitted(bytes);
-        let mut work = Work::new(limits, Arc::clone(stop), emitted, room, &mut sink);
-        state = prepared.advance(input, state, span(index, segments, steps), &mut work)?;
-        work.check_state(&state)?;
-        (metered, emitted, room) = work.end();
-        observer.segment(&segment(index, &state, emitted, metered), &state)?;
+        let mut work = Work::new(limits, Arc::clone(stop), room, &mut sink);
+        state = prepared.advance(input, state, span(index, &extent), &mut work)?;
+        (segment, room) = close(prepared, input, &state, &at, work)?;
+        observer.segment(&segment, &state)?;
     }
-    let mut sink = |bytes: &[u8]| observer.emitted(bytes);
-    let mut work = Work::new(limits, Arc::clone(stop), emitted, room, &mut sink);
-    prepared.finish(input, &state, &mut work)?;
-    let (metered, output, _) = work.end();
-    Ok(Finished { steps, output, metered })
-}
-
-/// Which part of a run is repeated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Repeat {
-    /// Which segment; the beginning is zero.
-    pub index: SegmentIndex,
-    /// Segments of the run.
-    pub segments: u32,
-    /// Steps of the run.
-    pub steps: u64,
-    /// The output before it.
-    pub emitted: Emitted,
+    Ok(extent)
 }
 
 /// Runs one segment again, from the state before it.
@@ -104,20 +86,36 @@ pub fn repeat(
     stop: &Arc<Stop>,
 ) -> Result<Repeated, Fault> {
     check_input(input, limits)?;
-    let mut output = Vec::new();
-    let mut sink = |bytes: &[u8]| output.extend_from_slice(bytes);
-    let mut work = Work::new(limits, Arc::clone(stop), which.emitted, limits.output, &mut sink);
-    let index = which.index.0;
-    let state = if index == 0 {
-        prepared.init(input, &mut work)?.state
+    let mut emitted = Vec::new();
+    let mut sink = |bytes: &[u8]| emitted.extend_from_slice(bytes);
+    let mut work = Work::new(limits, Arc::clone(stop), limits.output, &mut sink);
+    let Repeat { index, extent, .. } = which;
+    let (state, steps) = if index.0 == 0 {
+        let begun = prepared.init(input, &mut work)?;
+        (begun.state, begun.steps)
     } else {
-        let span = span(index, which.segments, which.steps);
-        prepared.advance(input, state, span, &mut work)?
+        (prepared.advance(input, state, span(index.0, extent), &mut work)?, extent.steps)
     };
-    work.check_state(&state)?;
-    let (metered, emitted, _) = work.end();
-    let segment = segment(index, &state, emitted, metered);
-    Ok(Repeated { segment, state, emitted: output })
+    let (segment, _) = close(prepared, input, &state, which, work)?;
+    Ok(Repeated { segment, steps, state, emitted })
+}
+
+/// Closes a segment; the last one emits the end of the output before. Says how much room is left for
+/// the output.
+fn close(
+    prepared: &mut dyn Prepared,
+    input: &[u8],
+    state: &[u8],
+    at: &Repeat,
+    mut work: Work<'_>,
+) -> Result<(Segment, u64), Fault> {
+    work.check_state(state)?;
+    if at.index.0 == at.extent.segments {
+        prepared.finish(input, state, &mut work)?;
+    }
+    let (metered, added, room) = work.end();
+    let emitted = at.emitted.then(&added).0;
+    Ok((Segment { index: at.index, state: ArtifactId::of(state), emitted, metered }, room))
 }
 
 /// Weighs what was claimed to be the output of one segment.
@@ -132,7 +130,7 @@ pub fn weigh(
     check_input(input, limits)?;
     let mut sink = |_: &[u8]| {};
     let stop = Arc::clone(stop);
-    let mut work = Work::new(limits, stop, Emitted::NOTHING, limits.output, &mut sink);
+    let mut work = Work::new(limits, stop, limits.output, &mut sink);
     let weighed = prepared.weigh(input, claimed, span, &mut work)?;
     work.emit(claimed)?;
     Ok((weighed, work.end().0))
@@ -147,18 +145,9 @@ fn check_input(input: &[u8], limits: &Limits) -> Result<(), Fault> {
     Ok(())
 }
 
-fn segment(index: u32, state: &[u8], emitted: Emitted, metered: Metered) -> Segment {
-    let state = ArtifactId::of(state);
-    Segment { index: SegmentIndex(index), state, emitted: emitted.0, metered }
-}
-
-/// How many segments a run of so many steps has: as many as wanted, but none is empty.
-pub fn segments(steps: u64, wanted: u32) -> u32 {
-    u32::try_from(steps).unwrap_or(u32::MAX).min(wanted)
-}
-
 /// The steps of a segment: all are as long as the others, or one step longer.
-pub fn span(index: u32, segments: u32, steps: u64) -> Span {
+pub fn span(index: u32, extent: &Extent) -> Span {
+    let Extent { steps, segments } = *extent;
     let end = |index: u32| {
         // A product of 64 and 32 bits fits.
         let product = u128::from(steps).saturating_mul(u128::from(index));
@@ -178,11 +167,12 @@ mod tests {
     proptest! {
         #[test]
         fn spans_cover_every_step_once_and_none_is_empty(steps in any::<u64>(), wanted in 1u32..300) {
-            let segments = segments(steps, wanted);
+            let extent = Extent::new(steps, wanted);
+            let segments = extent.segments;
             let mut next = 1u64;
             let (mut least, mut most) = (u64::MAX, 0);
             for index in 1..=segments {
-                let span = span(index, segments, steps);
+                let span = span(index, &extent);
                 prop_assert_eq!(*span.steps.start(), next);
                 let length = span.steps.end() - span.steps.start() + 1;
                 (least, most) = (least.min(length), most.max(length));

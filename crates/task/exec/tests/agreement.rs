@@ -14,7 +14,6 @@ use opengpu_exec::program::{Limits, Manifest};
 use opengpu_exec::wasm::Compiled;
 use opengpu_exec::{Fault, Stop};
 use opengpu_referee::wasm::{self, Part, Program};
-use opengpu_verify::trace::Emitted;
 use proptest::prelude::*;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -38,7 +37,7 @@ fn compiled(
     let stop = Arc::new(Stop::within(Duration::from_secs(60)));
     let mut emitted = Vec::new();
     let mut sink = |bytes: &[u8]| emitted.extend_from_slice(bytes);
-    let mut work = Work::new(&limits, stop, Emitted::NOTHING, u64::MAX, &mut sink);
+    let mut work = Work::new(&limits, stop, u64::MAX, &mut sink);
     let span = Span { steps: number..=number, of: u64::MAX };
     let state = program.advance(input, state.to_vec(), span, &mut work)?;
     Ok((state, emitted))

@@ -7,7 +7,6 @@ use opengpu_exec::backend::{Prepared, Span, Work};
 use opengpu_exec::program::{Limits, Manifest};
 use opengpu_exec::wasm::Compiled;
 use opengpu_exec::{Fault, Stop};
-use opengpu_verify::trace::Emitted;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +48,7 @@ fn step(module: &[u8], state: &[u8]) -> Result<Vec<u8>, Fault> {
     let limits = limits();
     let mut sink = |_: &[u8]| {};
     let stop = Arc::new(Stop::within(Duration::from_secs(60)));
-    let mut work = Work::new(&limits, stop, Emitted::NOTHING, u64::MAX, &mut sink);
+    let mut work = Work::new(&limits, stop, u64::MAX, &mut sink);
     let mut program = Compiled::new(module, &limits).unwrap();
     program.advance(&[], state.to_vec(), Span { steps: 1..=1, of: 1 }, &mut work)
 }

@@ -1,34 +1,68 @@
-//! `opengpu exec list`: the runs that were kept.
+//! `opengpu exec list`: the runs that were kept, the newest last.
 
-use crate::{context::Context, output::table};
+use super::runs::Runs;
+use crate::{
+    context::Context,
+    output::{date, table},
+};
 use anyhow::Result;
 use opengpu_exec::record::Record;
-use serde_json::{Value, json};
-use std::fs;
+use opengpu_types::Millis;
+use serde::Serialize;
+use std::{
+    fs,
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// A run, as it is listed.
+#[derive(Debug, Serialize)]
+struct Row {
+    run: String,
+    /// When it ended, in milliseconds since 1970.
+    ended: u64,
+    /// None if the run is damaged.
+    segments: Option<u32>,
+    root: Option<String>,
+    /// What is wrong with it.
+    error: Option<String>,
+}
 
 pub(crate) fn run(context: &Context) -> Result<()> {
-    let mut rows = Vec::new();
-    if let Ok(entries) = fs::read_dir(super::runs(context)) {
-        for entry in entries {
-            let entry = entry?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with('.') {
-                continue;
-            }
-            let (segments, root) = match Record::open(&entry.path()) {
-                Ok(record) => (record.segments().to_string(), record.facts.root),
-                Err(error) => ("-".to_owned(), error.to_string()),
-            };
-            rows.push([name, segments, root]);
-        }
-    }
-    rows.sort();
+    let mut rows: Vec<_> =
+        Runs::new(context).all()?.into_iter().map(|(name, place)| row(name, &place)).collect();
+    rows.sort_by(|a, b| (a.ended, &a.run).cmp(&(b.ended, &b.run)));
     if rows.is_empty() {
         context.output.note("no run was kept yet: opengpu exec run examples/sha256-search");
     }
-    let data: Vec<Value> = rows
-        .iter()
-        .map(|[run, segments, root]| json!({ "run": run, "segments": segments, "root": root }))
-        .collect();
-    context.output.show(&data, |_| table(["run", "segments", "root"], rows.clone()))
+    context.output.show(&rows, |rows| {
+        table(["run", "ended", "segments", "root"], rows.iter().map(Row::cells))
+    })
+}
+
+fn row(run: String, place: &Path) -> Row {
+    let ended = fs::metadata(place).and_then(|found| found.modified()).unwrap_or(UNIX_EPOCH);
+    let ended = milliseconds(ended);
+    match Record::open(place) {
+        Ok(record) => {
+            let (segments, root) = (Some(record.extent().segments), Some(record.facts.root));
+            Row { run, ended, segments, root, error: None }
+        }
+        Err(error) => {
+            Row { run, ended, segments: None, root: None, error: Some(error.to_string()) }
+        }
+    }
+}
+
+impl Row {
+    fn cells(&self) -> [String; 4] {
+        let segments = self.segments.map_or_else(|| "-".to_owned(), |count| count.to_string());
+        let root = self.root.as_ref().or(self.error.as_ref()).cloned().unwrap_or_default();
+        [self.run.clone(), date(Millis(self.ended)), segments, root]
+    }
+}
+
+fn milliseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

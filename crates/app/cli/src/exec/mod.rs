@@ -2,7 +2,9 @@
 
 mod list;
 mod progress;
+mod remove;
 mod run;
+mod runs;
 mod segment;
 #[cfg(target_os = "linux")]
 mod shell;
@@ -16,7 +18,7 @@ use crate::{
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use opengpu_exec::{Fault, Launch};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -26,6 +28,8 @@ pub(crate) enum Command {
     Segment(segment::Arguments),
     /// List the runs that were kept.
     List,
+    /// Forget runs that were kept.
+    Remove(remove::Arguments),
     /// Open a shell in the sandbox, behind all its walls; its exit code is passed on.
     #[cfg(target_os = "linux")]
     Shell(shell::Arguments),
@@ -36,14 +40,10 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
         Command::Run(arguments) => run::run(context, &arguments),
         Command::Segment(arguments) => segment::run(context, &arguments),
         Command::List => list::run(context),
+        Command::Remove(arguments) => remove::run(context, &arguments),
         #[cfg(target_os = "linux")]
         Command::Shell(arguments) => shell::run(&arguments),
     }
-}
-
-/// Where runs are kept.
-fn runs(context: &Context) -> PathBuf {
-    context.home.join("runs")
 }
 
 /// This binary, as an executor that touches the program alone.

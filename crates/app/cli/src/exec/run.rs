@@ -1,6 +1,6 @@
 //! `opengpu exec run`: one run from the input to the output.
 
-use super::progress::Progress;
+use super::{progress::Progress, runs::Runs};
 use crate::{context::Context, exit::Complaint, output::lines};
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -19,13 +19,15 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use tempfile::TempDir;
+
+/// Stands for standard input and standard output.
+const STREAM: &str = "-";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Folder of the program, or its program.toml.
     program: PathBuf,
-    /// File to read; the program's own example if none is given.
+    /// File to read, `-` for standard input; the program's own example if none is given.
     #[arg(short, long, value_name = "FILE")]
     input: Option<PathBuf>,
     /// Where the output goes; `-` is standard output. It is kept with the run in any case.
@@ -40,10 +42,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     let program = Program::open(super::existing(&arguments.program)?)?;
-    let runs = super::runs(context);
-    fs::create_dir_all(&runs).with_context(|| format!("making {}", runs.display()))?;
-    // Unfinished runs lie beside the finished ones under a name that no run has.
-    let unfinished = tempfile::Builder::new().prefix(".unfinished-").tempdir_in(&runs)?;
+    let target = Target::new(arguments.out.as_deref())?;
+    let runs = Runs::new(context);
+    let unfinished = runs.begin()?;
     let folder = unfinished.path();
     let input = keep_input(&program, arguments.input.as_deref(), folder)?;
     fs::create_dir(folder.join(STATES))?;
@@ -67,50 +68,42 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
 
     artifact::write(&folder.join(OUTPUT), &outcome.output)?;
     let record = Record::write(folder, &program, input, &outcome)?;
-    let name = name(&record);
-    let place = runs.join(&name);
-    settle(unfinished, &runs, &place)?;
-    match arguments.out.as_deref() {
-        Some(path) if path == Path::new("-") => io::stdout().lock().write_all(&outcome.output)?,
-        Some(path) => artifact::write(path, &outcome.output)
-            .with_context(|| format!("writing {}", path.display()))?,
-        None => {}
-    }
-    if arguments.out.as_deref() != Some(Path::new("-")) {
-        show(context, &program, &record, &outcome, &name, &place)?;
-    }
-    Ok(())
-}
-
-/// How often a finished run looks for its place: others may finish the same run at the same time.
-const ATTEMPTS: usize = 16;
-
-/// Puts a finished run where it belongs. One that lies there has the same root, and makes room.
-fn settle(unfinished: TempDir, runs: &Path, place: &Path) -> Result<()> {
-    let mut outcome = Ok(());
-    for _ in 0..ATTEMPTS {
-        outcome = fs::rename(unfinished.path(), place);
-        match &outcome {
-            Ok(()) => {
-                // Nothing is left to remove.
-                let _ = unfinished.keep();
-                return Ok(());
-            }
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                let old = tempfile::Builder::new().prefix(".unfinished-").tempdir_in(runs)?;
-                // Whoever else finishes it may have been quicker.
-                let _ = fs::rename(place, old.path().join("old"));
-            }
-            Err(_) => break,
+    let (name, place) = runs.settle(unfinished, &record)?;
+    match target {
+        Target::Stdout => Ok(io::stdout().lock().write_all(&outcome.output)?),
+        Target::File(path) => {
+            artifact::write(path, &outcome.output)
+                .with_context(|| format!("writing {}", path.display()))?;
+            show(context, &program, &record, &outcome, &name, &place)
         }
+        Target::Nowhere => show(context, &program, &record, &outcome, &name, &place),
     }
-    outcome.with_context(|| format!("keeping the run as {}", place.display()))
 }
 
-/// A run's name: what ran, and the beginning of what it commits to.
-fn name(record: &Record) -> String {
-    let root: String = record.root().to_string().chars().take(12).collect();
-    format!("{}-{root}", record.facts.name)
+/// Where the output goes beside the run's own folder.
+enum Target<'a> {
+    Nowhere,
+    Stdout,
+    File(&'a Path),
+}
+
+impl<'a> Target<'a> {
+    /// What cannot be written is found before the run and not after it.
+    fn new(path: Option<&'a Path>) -> Result<Self> {
+        let Some(path) = path else { return Ok(Self::Nowhere) };
+        if path == Path::new(STREAM) {
+            return Ok(Self::Stdout);
+        }
+        let wrong = |why: &str| Complaint::usage(format!("--out {}: {why}", path.display()));
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if folder.is_some_and(|folder| !folder.is_dir()) {
+            return Err(wrong("there is no such folder").into());
+        }
+        if path.is_dir() {
+            return Err(wrong("it is a folder").hint("name a file in it").into());
+        }
+        Ok(Self::File(path))
+    }
 }
 
 /// Copies the input into the run's folder.
@@ -120,8 +113,13 @@ fn keep_input(program: &Program, given: Option<&Path>, folder: &Path) -> Result<
         Some(path) => Some(path.to_owned()),
         None => own()?,
     };
+    let limit = program.manifest.limits.input;
+    let read = |path: &Path| match given {
+        Some(given) if given == Path::new(STREAM) => artifact::take(io::stdin().lock(), limit),
+        _ => artifact::read(path, limit),
+    };
     let bytes = match &path {
-        Some(path) => artifact::read(path, program.manifest.limits.input).map_err(|error| {
+        Some(path) => read(path).map_err(|error| {
             Complaint::usage(format!("the input {} cannot be read: {error}", path.display()))
         })?,
         None => Vec::new(),
@@ -152,7 +150,7 @@ fn attend(ticket: Ticket, progress: &mut Progress) -> Result<Outcome> {
         }
     });
     let outcome = ticket.wait(|news| match news {
-        News::Begun { segments } => progress.begin(*segments),
+        News::Begun { segments, .. } => progress.begin(*segments),
         News::Segment(segment) => progress.segment(segment),
         News::Emitted(_)
         | News::Finished { .. }
@@ -185,7 +183,7 @@ fn show(
         "output": facts.output,
         "output_file": place.join(OUTPUT),
         "steps": facts.steps,
-        "segments": record.segments(),
+        "segments": record.extent().segments,
         "root": facts.root,
         "usage": usage,
     });
@@ -196,12 +194,12 @@ fn show(
             ("input", facts.input.clone()),
             ("output", facts.output.clone()),
             ("", place.join(OUTPUT).display().to_string()),
-            ("steps", format!("{} in {} segments", facts.steps, record.segments())),
+            ("steps", format!("{} in {} segments", facts.steps, record.extent().segments)),
             ("root", facts.root.clone()),
             ("usage", super::progress::usage(usage)),
         ])
     })?;
-    if record.segments() > 0 {
+    if record.extent().segments > 0 {
         context.output.note(format!("check any segment: opengpu exec segment {name} 1"));
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! `opengpu exec segment`: one segment of an earlier run, again.
 
+use super::runs::Runs;
 use crate::{
     context::Context,
     exit::{Complaint, Exit},
@@ -8,45 +9,33 @@ use crate::{
 use anyhow::Result;
 use clap::Args;
 use opengpu_exec::{
-    Data, Launch, Supervisor,
+    Data, Launch, Refusal, Supervisor,
     compare::Comparison,
     record::{Record, RecordError},
-    run::Repeat,
 };
-use opengpu_types::SegmentIndex;
-use opengpu_verify::trace::Emitted;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::{io::ErrorKind, path::PathBuf};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Name of the run, or its folder.
+    /// Name of the run, a beginning that no other run has, or its folder.
     run: PathBuf,
     /// Number of the segment: 0 is the beginning, which makes the first state, then 1 to the last.
     index: u32,
+    /// Where the program is now, if it was moved after the run.
+    #[arg(long, value_name = "FOLDER")]
+    program: Option<PathBuf>,
     #[command(flatten)]
     machine: super::Machine,
 }
 
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
-    let folder = find(context, &arguments.run)?;
+    let (name, folder) = Runs::new(context).find(&arguments.run)?;
     let record = Record::open(&folder).map_err(complaint)?;
     let index = arguments.index;
     let claimed = record.claimed(index).map_err(complaint)?;
-    let (program, input) = record.check().map_err(complaint)?;
-    let (state, emitted) = match index.checked_sub(1) {
-        Some(before) => {
-            let state = Data::File(record.state(before).map_err(complaint)?);
-            (state, Emitted(record.segment(before).map_err(complaint)?.emitted))
-        }
-        None => (Data::Inline(Vec::new()), Emitted::NOTHING),
-    };
-    let which = Repeat {
-        index: SegmentIndex(index),
-        segments: record.segments(),
-        steps: record.facts.steps,
-        emitted,
-    };
+    let (program, input) = record.check(arguments.program.as_deref()).map_err(complaint)?;
+    let (state, which) = record.before(index).map_err(complaint)?;
     let launch = super::launch(&arguments.machine)?;
     let supervisor = Supervisor::new(Launch { reads: vec![folder], ..launch });
     let check = supervisor.check(&program, Data::File(input), state, &which, &claimed)?;
@@ -64,7 +53,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
         return Err(Complaint::new(Exit::Verification, message).into());
     }
     let data = json!({
-        "run": record.facts.name,
+        "run": name,
         "segment": index,
         "verdict": verdict,
         "state": claimed.segment.state.to_string(),
@@ -73,7 +62,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     });
     context.output.show(&data, |_| {
         facts([
-            ("segment", format!("{index} of {}", record.segments())),
+            ("segment", format!("{index} of {}", record.extent().segments)),
             ("verdict", verdict.clone()),
             ("state", claimed.segment.state.to_string()),
             ("root", record.facts.root.clone()),
@@ -82,22 +71,18 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     })
 }
 
-/// A run by its name, or by its folder.
-fn find(context: &Context, run: &Path) -> Result<PathBuf> {
-    let named = super::runs(context).join(run);
-    let found = [named, run.to_owned()].into_iter().find(|folder| folder.is_dir());
-    found.ok_or_else(|| {
-        Complaint::usage(format!("{}: there is no such run", run.display()))
-            .hint("`opengpu exec list` names the runs that were kept")
-            .into()
-    })
-}
-
-/// What was tampered with is a failed check, whatever it was.
+/// What was tampered with is a failed check, whatever it was; so is what is not there any more.
 fn complaint(error: RecordError) -> anyhow::Error {
-    match error {
+    match &error {
         RecordError::Tampered { .. } | RecordError::Damaged(_) => {
             Complaint::new(Exit::Verification, error.to_string()).into()
+        }
+        RecordError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
+            Complaint::new(Exit::Verification, format!("a file of the run is gone: {error}")).into()
+        }
+        RecordError::Program(Refusal::File { .. }) => {
+            let complaint = Complaint::usage(format!("the program cannot be read: {error}"));
+            complaint.hint("name where it is now with --program FOLDER").into()
         }
         RecordError::NoSegment { .. } => Complaint::usage(error.to_string()).into(),
         RecordError::Io { .. } | RecordError::Program(_) => error.into(),

@@ -81,7 +81,8 @@ fn repeats(name: &str) {
     assert_eq!(first["output"], second["output"], "{name}");
     let middle = (first["segments"].as_u64().unwrap() / 2).max(1).to_string();
     let run = first["run"].as_str().unwrap();
-    for index in ["0", &middle] {
+    let last = first["segments"].to_string();
+    for index in ["0", &middle, &last] {
         let checked = machine.json(&["exec", "segment", run, index]);
         assert_eq!(checked["verdict"], "equal", "{name}, segment {index}");
     }
@@ -174,6 +175,10 @@ fn whatever_was_changed_is_found() {
         assert!(code == 6 && error.contains(word), "{}: {code} {error}", path.display());
         fs::write(&path, original).unwrap();
     }
+    fs::rename(folder.join("states/4"), folder.join("gone")).unwrap();
+    let (code, error) = segment("5");
+    assert!(code == 6 && error.contains("gone"), "{code} {error}");
+    fs::rename(folder.join("gone"), folder.join("states/4")).unwrap();
     // A state and its address changed together: the root no longer fits.
     let facts = folder.join("run.json");
     let text = fs::read_to_string(&facts).unwrap();
@@ -198,6 +203,103 @@ fn one_run_many_times_at_once_is_kept_once() {
         assert!(run.wait().unwrap().success());
     }
     assert_eq!(machine.json(&["exec", "list"]).as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_run_that_was_killed_leaves_nothing_for_long() {
+    let machine = Machine::new();
+    let program = example("mandelbrot");
+    let runs = machine.0.path().join("runs");
+    let unfinished = || {
+        let names = fs::read_dir(&runs).into_iter().flatten().flatten();
+        names.filter(|name| name.file_name().to_str().unwrap().starts_with('.')).count()
+    };
+    let arguments = ["exec", "run", program.to_str().unwrap()];
+    let mut run = machine.command(&arguments).stdout(Stdio::null()).spawn().unwrap();
+    while unfinished() == 0 && run.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert_eq!(unfinished(), 1, "it was killed before it could clean up");
+    machine.run("word-count", &[]);
+    assert_eq!(unfinished(), 0);
+}
+
+#[test]
+fn kept_runs_are_listed_found_by_their_beginning_and_removed() {
+    let machine = Machine::new();
+    let names: Vec<_> = ["4", "8"]
+        .map(|segments| machine.run("word-count", &["--segments", segments]))
+        .map(|run| run["run"].as_str().unwrap().to_owned())
+        .into();
+    let listed = machine.json(&["exec", "list"]);
+    assert_eq!([&listed[0]["run"], &listed[1]["run"]], [&names[0], &names[1]], "the newest last");
+    assert_eq!(listed[1]["segments"], 8);
+    assert!(listed[0]["ended"].as_u64().unwrap() > 1_700_000_000_000);
+
+    let (code, error) = machine.failure(&["exec", "segment", "word-count", "1"]);
+    assert!(code == 2 && error.contains(&names[0]) && error.contains(&names[1]), "{error}");
+    let beginning = &names[0][..names[0].len() - 4];
+    let checked = machine.json(&["exec", "segment", beginning, "1"]);
+    assert_eq!((&checked["run"], &checked["verdict"]), (&names[0].clone().into(), &"equal".into()));
+
+    let (code, _) = machine.failure(&["exec", "remove", &names[1], "nothing"]);
+    assert_eq!(
+        (code, machine.json(&["exec", "list"])),
+        (2, listed),
+        "nothing is removed by halves"
+    );
+    let (code, _) = machine.failure(&["exec", "remove", "../runs"]);
+    assert_eq!(code, 2);
+    machine.json(&["exec", "remove", beginning]);
+    assert_eq!(machine.json(&["exec", "list"])[0]["run"], names[1].as_str());
+    machine.json(&["exec", "remove", "--all"]);
+    assert_eq!(fs::read_dir(machine.0.path().join("runs")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_program_that_was_moved_is_named_again() {
+    let machine = Machine::new();
+    let (old, new) = (machine.0.path().join("old"), machine.0.path().join("new"));
+    fs::create_dir(&old).unwrap();
+    for name in ["program.toml", "program.wasm", "input.txt"] {
+        fs::copy(example("nbody").join(name), old.join(name)).unwrap();
+    }
+    let run = machine.json(&["exec", "run", old.to_str().unwrap()]);
+    let name = run["run"].as_str().unwrap();
+    fs::rename(&old, &new).unwrap();
+    let (code, error) = machine.failure(&["exec", "segment", name, "5"]);
+    assert!(code == 2 && error.contains("--program"), "{code} {error}");
+    let new = new.to_str().unwrap();
+    let checked = machine.json(&["exec", "segment", name, "5", "--program", new]);
+    assert_eq!(checked["verdict"], "equal");
+    let other = example("heat");
+    let (code, error) =
+        machine.failure(&["exec", "segment", name, "5", "--program", other.to_str().unwrap()]);
+    assert!(code == 6 && error.contains("the program"), "{code} {error}");
+}
+
+#[test]
+fn an_input_comes_from_a_pipe_and_an_output_is_checked_before_the_run() {
+    let machine = Machine::new();
+    let program = example("word-count");
+    let program = program.to_str().unwrap();
+    let file = machine.0.path().join("words");
+    fs::write(&file, "a b a\n").unwrap();
+    let from_file = machine.run("word-count", &["--input", file.to_str().unwrap()]);
+    let mut command = machine.command(&["exec", "run", program, "--input", "-", "-o", "json"]);
+    let output = command.stdin(fs::File::open(&file).unwrap()).output().unwrap();
+    let from_pipe: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(from_pipe["root"], from_file["root"]);
+
+    machine.json(&["exec", "remove", "--all"]);
+    let home = machine.0.path().to_str().unwrap();
+    for (out, word) in [("/nowhere/x", "no such folder"), (home, "it is a folder")] {
+        let (code, error) = machine.failure(&["exec", "run", program, "--out", out]);
+        assert!(code == 2 && error.contains(word), "{code} {error}");
+    }
+    assert_eq!(machine.json(&["exec", "list"]), Value::Array(Vec::new()), "nothing ran");
 }
 
 fn run_state(facts: &str, index: usize) -> String {

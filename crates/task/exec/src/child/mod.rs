@@ -23,7 +23,7 @@ use crate::usage::{Usage, Watch};
 use crate::walls::Grant;
 use opengpu_crypto::Digest;
 use opengpu_types::{ProgramId, Segment, SegmentIndex};
-use opengpu_verify::trace::Emitted;
+use opengpu_verify::trace::{Emitted, Extent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -192,10 +192,8 @@ impl<W: Write> Executor<W> {
                 self.run(errand, |bay, input, stop, teller, usage| {
                     let Bay { prepared, limits } = bay;
                     let mut seen = Seen { keep, teller, usage };
-                    let ended =
-                        run::execute(&mut **prepared, input, segments, limits, stop, &mut seen)?;
-                    usage.add(&ended.metered);
-                    Ok(Ended::Finished { steps: ended.steps, output: ended.output.0.0 })
+                    run::execute(&mut **prepared, input, segments, limits, stop, &mut seen)?;
+                    Ok(Ended::Finished)
                 })
             }
             Request::Repeat {
@@ -204,8 +202,8 @@ impl<W: Write> Executor<W> {
                 input,
                 state,
                 index,
-                segments,
                 steps,
+                segments,
                 emitted,
                 milliseconds,
             } => {
@@ -214,8 +212,7 @@ impl<W: Write> Executor<W> {
                     let state = load(state, bay.limits.state)?;
                     let which = Repeat {
                         index: SegmentIndex(index),
-                        segments,
-                        steps,
+                        extent: Extent { steps, segments },
                         emitted: Emitted(Digest(emitted)),
                     };
                     let prepared = &mut *bay.prepared;
@@ -230,14 +227,14 @@ impl<W: Write> Executor<W> {
                 input,
                 claimed,
                 index,
-                segments,
                 steps,
+                segments,
                 milliseconds,
             } => {
                 let errand = Errand { ticket, bay, input, milliseconds };
                 self.run(errand, |bay, input, stop, _, usage| {
                     let Bay { prepared, limits } = bay;
-                    let span = run::span(index, segments, steps);
+                    let span = run::span(index, &Extent { steps, segments });
                     let (weighed, metered) =
                         run::weigh(&mut **prepared, input, &claimed, span, limits, stop)?;
                     usage.add(&metered);
@@ -290,9 +287,9 @@ impl<W: Write> Executor<W> {
         };
         watch.read(&mut usage);
         let news = match ended {
-            Ok(Ended::Finished { steps, output }) => News::Finished { steps, output, usage },
-            Ok(Ended::Repeated(Repeated { segment, state, emitted })) => {
-                News::Repeated { segment, state, emitted, usage }
+            Ok(Ended::Finished) => News::Finished { usage },
+            Ok(Ended::Repeated(Repeated { segment, steps, state, emitted })) => {
+                News::Repeated { segment, steps, state, emitted, usage }
             }
             Ok(Ended::Weighed(weighed)) => News::Weighed { weighed, usage },
             Err(fault) => News::Failed { fault, usage },
@@ -304,7 +301,7 @@ impl<W: Write> Executor<W> {
 
 /// How something that ran came out.
 enum Ended {
-    Finished { steps: u64, output: [u8; 32] },
+    Finished,
     Repeated(Repeated),
     Weighed(Weighed),
 }
@@ -349,8 +346,9 @@ struct Seen<'a, 'b, W: Write> {
 }
 
 impl<W: Write> Observer for Seen<'_, '_, W> {
-    fn begun(&mut self, segments: u32) {
-        self.teller.tell(News::Begun { segments });
+    fn begun(&mut self, extent: Extent) {
+        let Extent { steps, segments } = extent;
+        self.teller.tell(News::Begun { steps, segments });
     }
 
     fn emitted(&mut self, bytes: &[u8]) {

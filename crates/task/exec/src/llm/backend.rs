@@ -10,7 +10,6 @@ use crate::backend::{Backend, Begun, Missing, Prepared, Span, Weighed, Work};
 use crate::fault::{Fault, Refusal};
 use crate::lines::{About, Answer, Chosen, Likely, Line, Piece, REQUESTS, Request, Turn, Wishes};
 use crate::program::Program;
-use opengpu_verify::trace::Emitted;
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -132,8 +131,8 @@ impl Prepared for Speaks {
             let mut ours = Vec::new();
             let mut sink = |bytes: &[u8]| ours.extend_from_slice(bytes);
             let stop = Arc::clone(&work.stop);
-            let (limits, chain) = (work.limits, Emitted::NOTHING);
-            let mut inner = Work::new(limits, stop, chain, limits.output, &mut sink);
+            let limits = work.limits;
+            let mut inner = Work::new(limits, stop, limits.output, &mut sink);
             let found = self.answer(request, Some(&tokens), &mut inner)?;
             let (metered, ..) = inner.end();
             work.count_tokens(metered.tokens_in, metered.tokens_out);

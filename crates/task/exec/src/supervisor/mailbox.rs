@@ -105,7 +105,7 @@ mod tests {
     use std::time::Duration;
 
     fn news(segments: usize) -> News {
-        News::Begun { segments: u32::try_from(segments).unwrap() }
+        News::Begun { steps: 0, segments: u32::try_from(segments).unwrap() }
     }
 
     #[test]

@@ -34,6 +34,7 @@ use crate::run::{Repeat, Repeated};
 use crate::walls::Grant;
 use check::How;
 use opengpu_types::{ArtifactId, ProgramId};
+use opengpu_verify::trace::Extent;
 use process::Process;
 use std::collections::BTreeMap;
 use std::io;
@@ -147,7 +148,7 @@ impl Supervisor {
     ) -> Result<Ticket, StartError> {
         let mut current = self.lock();
         let (process, bay) = self.ready(&mut current, program)?;
-        let (index, segments, steps) = (which.index.0, which.segments, which.steps);
+        let (index, Extent { steps, segments }) = (which.index.0, which.extent);
         let emitted = which.emitted.0.0;
         let request = move |ticket, milliseconds| Request::Repeat {
             ticket,
@@ -155,8 +156,8 @@ impl Supervisor {
             input,
             state,
             index,
-            segments,
             steps,
+            segments,
             emitted,
             milliseconds,
         };
@@ -165,9 +166,8 @@ impl Supervisor {
     }
 
     /// Checks what was claimed for a segment, by the class of its program: by repeating the segment, or
-    /// by weighing its output where nobody would find the same. `state` is the one before it. That the
-    /// claimed output is the one of the trace must have been checked when it was opened
-    /// ([`Record::claimed`](crate::record::Record::claimed)).
+    /// by weighing its output where nobody would find the same. `state` is the one before it. The bytes
+    /// that are claimed must be those of the claimed segment.
     pub fn check<'a>(
         &self,
         program: &'a Program,
@@ -180,15 +180,20 @@ impl Supervisor {
         let manifest = &program.manifest;
         if !weighs {
             let ticket = self.repeat(program, input, state, which)?;
-            return Ok(Check { manifest, claimed, how: How::Repeated(ticket) });
+            return Ok(Check {
+                manifest,
+                claimed,
+                before: which.emitted,
+                how: How::Repeated(ticket),
+            });
         }
-        let before = match &state {
+        let unchanged = match &state {
             Data::Inline(bytes) => ArtifactId::of(bytes),
             Data::File(path) => artifact::address(path)?,
         };
         let mut current = self.lock();
         let (process, bay) = self.ready(&mut current, program)?;
-        let (index, segments, steps) = (which.index.0, which.segments, which.steps);
+        let (index, Extent { steps, segments }) = (which.index.0, which.extent);
         let output = claimed.emitted.clone();
         let request = move |ticket, milliseconds| Request::Weigh {
             ticket,
@@ -196,13 +201,14 @@ impl Supervisor {
             input,
             claimed: output,
             index,
-            segments,
             steps,
+            segments,
             milliseconds,
         };
         let mut tickets = process.submit([(manifest.limits.time, request)])?;
         let ticket = tickets.pop().ok_or_else(|| io::Error::other("no ticket was given"))?;
-        Ok(Check { manifest, claimed, how: How::Weighed { ticket, before } })
+        let how = How::Weighed { ticket, unchanged };
+        Ok(Check { manifest, claimed, before: which.emitted, how })
     }
 
     /// The process number of the executor, while there is one.

@@ -7,9 +7,8 @@ use crate::fault::Fault;
 use crate::protocol::News;
 use crate::run::Repeated;
 use crate::usage::Usage;
-use opengpu_crypto::Digest;
 use opengpu_types::Segment;
-use opengpu_verify::trace::Emitted;
+use opengpu_verify::trace::{self, Extent};
 use std::sync::Arc;
 
 /// A run that was begun. Dropping it cancels the run.
@@ -24,16 +23,12 @@ pub struct Ticket {
 /// What a finished run left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The output, and the length of each link of its chain.
+    /// The output.
     pub output: Vec<u8>,
-    /// Lengths of the parts in which the output came.
-    pub parts: Vec<u64>,
     /// The segments, the beginning first.
     pub segments: Vec<Segment>,
     /// Steps that the run took.
     pub steps: u64,
-    /// The chain of the whole output.
-    pub emitted: Emitted,
     /// What it used.
     pub usage: Usage,
 }
@@ -57,26 +52,23 @@ impl Ticket {
     /// Waits until the run has ended, and shows the news on the way. An executor is not trusted: what
     /// it says must be what a run looks like, and fit together.
     pub fn wait(self, mut see: impl FnMut(&News)) -> Result<Outcome, (Fault, Usage)> {
-        let mut output = Vec::new();
-        let mut parts = Vec::new();
-        let mut segments = Vec::new();
-        let mut chain = Emitted::NOTHING;
+        let mut extent = Extent { steps: 0, segments: 0 };
+        let (mut segments, mut output) = (Vec::new(), Vec::new());
         for news in self {
             see(&news);
             match news {
-                News::Begun { .. } => {}
-                News::Emitted(bytes) => {
-                    chain = chain.then(&bytes);
-                    parts.push(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-                    output.extend_from_slice(&bytes);
-                }
+                News::Begun { steps, segments } => extent = Extent { steps, segments },
+                News::Emitted(bytes) => output.extend_from_slice(&bytes),
                 News::Segment(segment) => segments.push(segment),
-                News::Finished { steps, output: told, usage } => {
-                    let emitted = Emitted(Digest(told));
-                    if emitted != chain {
-                        return Err((broken("the output does not match its digest"), usage));
+                News::Finished { usage } => {
+                    let count = u32::try_from(segments.len()).ok();
+                    if !extent.is_possible() || count != extent.segments.checked_add(1) {
+                        return Err((broken("it told of other segments than it has"), usage));
                     }
-                    return Ok(Outcome { output, parts, segments, steps, emitted, usage });
+                    if trace::parts(&segments, &output).is_none() {
+                        return Err((broken("the output does not match its segments"), usage));
+                    }
+                    return Ok(Outcome { output, segments, steps: extent.steps, usage });
                 }
                 News::Failed { fault, usage } => return Err((fault, usage)),
                 News::Repeated { usage, .. } | News::Weighed { usage, .. } => {
@@ -90,8 +82,8 @@ impl Ticket {
     /// Waits for a repeated segment and the state after it.
     pub fn wait_repeated(mut self) -> Result<(Repeated, Usage), (Fault, Usage)> {
         match self.next() {
-            Some(News::Repeated { segment, state, emitted, usage }) => {
-                Ok((Repeated { segment, state, emitted }, usage))
+            Some(News::Repeated { segment, steps, state, emitted, usage }) => {
+                Ok((Repeated { segment, steps, state, emitted }, usage))
             }
             Some(News::Failed { fault, usage }) => Err((fault, usage)),
             _ => Err((broken("it said something else"), Usage::default())),

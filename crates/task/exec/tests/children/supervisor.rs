@@ -37,18 +37,19 @@ fn a_run_gives_output_segments_and_usage() {
     let supervisor = supervisor("executor");
     let ticket = supervisor.run(&guest.program, inline(7)).unwrap();
     let outcome = ticket.wait(|news| {
-        if let News::Begun { segments } = news {
-            begun = Some(*segments)
+        if let News::Begun { steps, segments } = news {
+            begun = Some((*steps, *segments))
         }
     });
     let outcome = outcome.unwrap();
-    assert_eq!(begun, Some(8));
+    assert_eq!(begun, Some((20, 8)));
     let sum = |steps: u64| 7 + (1..=steps).map(|number| number * number).sum::<u64>();
     let emitted: Vec<u8> =
         (1..=20).chain([20]).flat_map(|steps| sum(steps).to_le_bytes()).collect();
     assert_eq!(outcome.output, emitted, "every step emits, and the end gives the state again");
-    assert_eq!(outcome.parts, [8; 21]);
     assert_eq!((outcome.steps, outcome.segments.len()), (20, 9));
+    let added: Vec<_> = outcome.segments.iter().map(|it| it.metered.bytes_out / 8).collect();
+    assert_eq!(added, [0, 2, 3, 2, 3, 2, 3, 2, 4], "the end belongs to the last segment");
     let usage = outcome.usage;
     assert_eq!((usage.bytes_in, usage.bytes_out), (8, 21 * 8));
     assert!(usage.fuel > 0 && usage.microseconds > 0 && usage.peak_memory > 1 << 20, "{usage:?}");

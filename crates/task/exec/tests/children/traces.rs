@@ -2,13 +2,15 @@
 
 use crate::guests::{EMIT, Guest, SUM, guest, supervisor};
 use opengpu_exec::backend::{Backend, Begun, Missing, Prepared, Span, Weighed, Work};
+use opengpu_exec::compare::Comparison;
 use opengpu_exec::program::Kind;
-use opengpu_exec::record::{INPUT, OUTPUT, Record, RecordError, STATES};
+use opengpu_exec::record::{Facts, INPUT, OUTPUT, Record, RecordError, STATES};
 use opengpu_exec::run::{Repeat, Repeated};
-use opengpu_exec::{Data, Errand, Fault, Program, Refusal, Registry, artifact, child, compare};
+use opengpu_exec::{Data, Errand, Fault, Outcome, Program, Refusal, Registry, artifact, child};
 use opengpu_types::{ArtifactId, Metered, Segment, SegmentIndex};
-use opengpu_verify::trace::Emitted;
+use opengpu_verify::trace::{Emitted, Extent};
 use std::fs;
+use std::path::Path;
 use tempfile::TempDir;
 
 /// The tests of this file.
@@ -16,6 +18,9 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("the_same_run_has_the_same_root", the_same_run_has_the_same_root),
     ("every_segment_repeats_alone", every_segment_repeats_alone),
     ("whatever_was_changed_is_found", whatever_was_changed_is_found),
+    ("an_end_that_was_made_up_is_found", an_end_that_was_made_up_is_found),
+    ("a_run_that_was_cut_short_is_found", a_run_that_was_cut_short_is_found),
+    ("a_run_without_steps_is_its_beginning", a_run_without_steps_is_its_beginning),
     ("a_text_is_weighed_and_not_made_again", a_text_is_weighed_and_not_made_again),
 ];
 
@@ -33,10 +38,33 @@ fn record(guest: &Guest, segments: u32) -> (Record, TempDir) {
     };
     let supervisor = supervisor("executor");
     let outcome = supervisor.run(&guest.program, errand).unwrap().wait(|_| {}).unwrap();
-    artifact::write(&folder.path().join(OUTPUT), &outcome.output).unwrap();
-    let input = ArtifactId::of(&input);
-    Record::write(folder.path(), &guest.program, input, &outcome).unwrap();
-    (Record::open(folder.path()).unwrap(), folder)
+    (keep(folder.path(), &guest.program, &outcome), folder)
+}
+
+/// Keeps what somebody says of a run.
+fn keep(folder: &Path, program: &Program, outcome: &Outcome) -> Record {
+    artifact::write(&folder.join(OUTPUT), &outcome.output).unwrap();
+    let input = artifact::address(&folder.join(INPUT)).unwrap();
+    Record::write(folder, program, input, outcome).unwrap();
+    Record::open(folder).unwrap()
+}
+
+/// What somebody finds who repeats a segment.
+fn repeat(record: &Record, index: u32) -> Comparison {
+    let claimed = record.claimed(index).unwrap();
+    let (program, input) = record.check(None).unwrap();
+    let (state, which) = record.before(index).unwrap();
+    let supervisor = supervisor("executor");
+    let check = supervisor.check(&program, Data::File(input), state, &which, &claimed).unwrap();
+    check.wait().unwrap().0
+}
+
+/// A run as its provider tells it.
+fn told(record: &Record, output: Vec<u8>) -> Outcome {
+    let segments =
+        (0..=record.extent().segments).map(|index| record.segment(index).unwrap()).collect();
+    let Facts { steps, usage, .. } = record.facts;
+    Outcome { output, segments, steps, usage }
 }
 
 fn the_same_run_has_the_same_root() {
@@ -45,35 +73,14 @@ fn the_same_run_has_the_same_root() {
     assert_eq!(first.root(), second.root());
     let finer = record(&guest, 10).0;
     assert_ne!(first.root(), finer.root());
-    assert_eq!(first.facts.emitted, finer.facts.emitted, "the output is the same chain");
     assert_eq!(first.facts.output, finer.facts.output);
 }
 
 fn every_segment_repeats_alone() {
     let guest = guest(30, EMIT, SUM, "");
     let (record, _folder) = record(&guest, 7);
-    let supervisor = supervisor("executor");
-    let (program, input) = record.check().unwrap();
-    for index in 0..=record.segments() {
-        let (state, emitted) = match index.checked_sub(1) {
-            Some(before) => (
-                Data::File(record.state(before).unwrap()),
-                Emitted(record.segment(before).unwrap().emitted),
-            ),
-            None => (Data::Inline(Vec::new()), Emitted::NOTHING),
-        };
-        let which = Repeat {
-            index: SegmentIndex(index),
-            segments: record.segments(),
-            steps: record.facts.steps,
-            emitted,
-        };
-        let ticket = supervisor.repeat(&program, Data::File(input.clone()), state, &which).unwrap();
-        let (found, _) = ticket.wait_repeated().unwrap();
-        let claimed = record.claimed(index).unwrap();
-        assert_eq!(found, claimed, "segment {index}");
-        let verdict = compare::compare(&program.manifest, &claimed, &found);
-        assert_eq!(verdict, compare::Comparison::Equal);
+    for index in 0..=7 {
+        assert_eq!(repeat(&record, index), Comparison::Equal, "segment {index}");
     }
     let error = record.segment(8).unwrap_err();
     assert!(matches!(error, RecordError::NoSegment { index: 8, last: 7 }));
@@ -91,17 +98,16 @@ fn whatever_was_changed_is_found() {
     assert!(matches!(run.state(3), Err(RecordError::Tampered { .. })), "a checkpoint");
     assert!(run.state(2).is_ok());
     flip(&folder.path().join(INPUT));
-    assert!(matches!(run.check(), Err(RecordError::Tampered { .. })), "the input");
+    assert!(matches!(run.check(None), Err(RecordError::Tampered { .. })), "the input");
     flip(&folder.path().join(OUTPUT));
     assert!(matches!(run.claimed(1), Err(RecordError::Tampered { .. })), "the output");
 
-    // What the end adds belongs to no segment.
     let (run, folder) = record(&guest, 7);
     let output = folder.path().join(OUTPUT);
     let mut bytes = fs::read(&output).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&output, bytes).unwrap();
-    assert!(matches!(run.check(), Err(RecordError::Tampered { .. })), "the end of the output");
+    assert!(matches!(run.check(None), Err(RecordError::Tampered { .. })), "the end of the output");
 
     let (_, folder) = record(&guest, 7);
     let facts = folder.path().join("run.json");
@@ -116,7 +122,46 @@ fn whatever_was_changed_is_found() {
     let (run, _folder) = record(&guest, 7);
     let manifest = guest.folder.path().join("program.toml");
     fs::write(&manifest, fs::read_to_string(&manifest).unwrap() + "\n").unwrap();
-    assert!(matches!(run.check(), Err(RecordError::Tampered { .. })), "the program");
+    assert!(matches!(run.check(None), Err(RecordError::Tampered { .. })), "the program");
+}
+
+fn an_end_that_was_made_up_is_found() {
+    let guest = guest(30, EMIT, SUM, "");
+    let (honest, folder) = record(&guest, 7);
+    let mut output = fs::read(folder.path().join(OUTPUT)).unwrap();
+    *output.last_mut().unwrap() ^= 1;
+    // Whoever makes up an output also makes up a trace that tells of it.
+    let mut lie = told(&honest, output);
+    let before = Emitted(lie.segments[6].emitted);
+    let length = usize::try_from(lie.segments[7].metered.bytes_out).unwrap();
+    let added = &lie.output[lie.output.len() - length..];
+    lie.segments[7].emitted = before.then(&ArtifactId::of(added)).0;
+    let lie = keep(folder.path(), &guest.program, &lie);
+    assert_ne!(lie.root(), honest.root());
+    assert!(lie.check(None).is_ok());
+    assert_eq!(repeat(&lie, 6), Comparison::Equal);
+    assert!(matches!(repeat(&lie, 7), Comparison::Different { .. }));
+}
+
+fn a_run_that_was_cut_short_is_found() {
+    let (long, short) = (guest(30, EMIT, SUM, ""), guest(10, EMIT, SUM, ""));
+    let (honest, folder) = record(&short, 5);
+    let output = fs::read(folder.path().join(OUTPUT)).unwrap();
+    // All that was done, was done well; only, it was not all.
+    let lie = keep(folder.path(), &long.program, &told(&honest, output));
+    for index in 1..=5 {
+        assert_eq!(repeat(&lie, index), Comparison::Equal);
+    }
+    let what = "the run has 30 steps and not 10".to_owned();
+    assert_eq!(repeat(&lie, 0), Comparison::Different { what });
+}
+
+fn a_run_without_steps_is_its_beginning() {
+    let guest = guest(0, EMIT, SUM, "");
+    let (record, _folder) = record(&guest, 5);
+    assert_eq!(record.extent(), Extent { steps: 0, segments: 0 });
+    assert_eq!(record.claimed(0).unwrap().emitted, 7u64.to_le_bytes(), "its end is the output");
+    assert_eq!(repeat(&record, 0), Comparison::Equal);
 }
 
 /// A model of which every other answer is good.
@@ -172,26 +217,30 @@ fn a_text_is_weighed_and_not_made_again() {
     fs::write(folder.path().join("program.toml"), manifest).unwrap();
     let program = Program::open(folder.path()).unwrap();
     let supervisor = supervisor("scales");
-    let check = |state: &[u8], emitted: &[u8], tokens_out: u64| {
+    let check = |state: &[u8], emitted: &[u8], shown: &[u8], tokens_out: u64| {
         let bytes_out = u64::try_from(emitted.len()).unwrap();
         let segment = Segment {
             index: SegmentIndex(2),
             state: ArtifactId::of(state),
-            emitted: Emitted::NOTHING.then(emitted).0,
+            emitted: Emitted::NOTHING.then(&ArtifactId::of(emitted)).0,
             metered: Metered { fuel: 0, tokens_in: 3, tokens_out, bytes_out },
         };
-        let claimed = Repeated { segment, state: state.to_vec(), emitted: emitted.to_vec() };
-        let which =
-            Repeat { index: SegmentIndex(2), segments: 2, steps: 2, emitted: Emitted::NOTHING };
+        let (state, emitted) = (state.to_vec(), shown.to_vec());
+        let claimed = Repeated { segment, steps: 2, state, emitted };
+        let extent = Extent { steps: 2, segments: 2 };
+        let which = Repeat { index: SegmentIndex(2), extent, emitted: Emitted::NOTHING };
         let none = || Data::Inline(Vec::new());
         let check = supervisor.check(&program, none(), none(), &which, &claimed).unwrap();
         check.wait().unwrap().0
     };
-    assert!(matches!(check(b"", b"good", 4), compare::Comparison::Close { .. }));
-    for (state, emitted, tokens) in
-        [(b"".as_slice(), "bad ", 4), (b"x", "good", 4), (b"", "good", 5)]
-    {
-        let found = check(state, emitted.as_bytes(), tokens);
-        assert!(matches!(found, compare::Comparison::Different { .. }), "{emitted}: {found:?}");
+    assert!(matches!(check(b"", b"good", b"good", 4), Comparison::Close { .. }));
+    for (state, emitted, shown, tokens) in [
+        (b"".as_slice(), "bad ", "bad ", 4),
+        (b"x", "good", "good", 4),
+        (b"", "good", "good", 5),
+        (b"", "hide", "good", 4),
+    ] {
+        let found = check(state, emitted.as_bytes(), shown.as_bytes(), tokens);
+        assert!(matches!(found, Comparison::Different { .. }), "{emitted}: {found:?}");
     }
 }

@@ -18,10 +18,9 @@ mod layer;
 
 pub use engine::named;
 
+use crate::scratch;
 use flate2::read::MultiGzDecoder;
 use layer::Unpacker;
-use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -257,24 +256,7 @@ fn find(cache: &Path, id: &str) -> Option<Image> {
 
 /// A folder in the cache that goes away.
 fn scratch(cache: &Path) -> Result<TempDir, ImageError> {
-    fs::create_dir_all(cache).map_err(system("making the cache"))?;
-    sweep(cache);
-    let prefix = format!("{SCRATCH}{}-", std::process::id());
-    let scratch = tempfile::Builder::new().prefix(&prefix).tempdir_in(cache);
-    scratch.map_err(system("making a folder"))
-}
-
-/// Removes scratch folders of processes that are gone.
-fn sweep(cache: &Path) {
-    for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix(SCRATCH)?.split_once('-'));
-        let owner = owner.and_then(|(owner, _)| Pid::from_raw(owner.parse().ok()?));
-        if owner.is_some_and(|owner| test_kill_process(owner) == Err(Errno::SRCH)) {
-            // Others may sweep at the same time.
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
+    scratch::folder(cache, SCRATCH).map_err(system("making a folder"))
 }
 
 /// Takes the known names of a layout out of a tar file, and nothing else.
@@ -449,25 +431,4 @@ fn unreadable(error: io::Error) -> ImageError {
 
 fn system(what: &'static str) -> impl FnOnce(io::Error) -> ImageError {
     move |error| ImageError::System { what, error }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::scratch;
-    use std::fs;
-
-    #[test]
-    fn what_a_killed_process_left_is_removed_and_nothing_else() {
-        let cache = tempfile::tempdir().unwrap();
-        let living = format!(".unpack-{}-x", std::process::id());
-        for name in [".unpack-4194305-x", ".unpack-x", "other-4194305-x", &living] {
-            fs::create_dir_all(cache.path().join(name).join("layout")).unwrap();
-        }
-        let scratch = scratch(cache.path()).unwrap();
-        let own = scratch.path().file_name().unwrap().to_str().unwrap();
-        assert!(own.starts_with(&format!(".unpack-{}-", std::process::id())), "{own}");
-        let left = |name: &str| cache.path().join(name).is_dir();
-        assert!(left(own) && left(&living) && left(".unpack-x") && left("other-4194305-x"));
-        assert!(!left(".unpack-4194305-x"));
-    }
 }
