@@ -1,11 +1,14 @@
 //! The words of the command line that all nouns have in common.
 
-use crate::{chain, dev, device, exec, model, node, output::Format, stake, tx, wallet};
-use clap::{Args, Parser, Subcommand};
+use crate::{
+    chain, dev, device, exec, exit::Complaint, model, node, output::Format, stake, tx, wallet,
+};
+use clap::{Args, Parser, Subcommand, ValueEnum as _};
 use clap_complete::Shell;
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
-/// The word that makes this binary an executor.
+/// The word that makes this binary an executor, which runs what a supervisor sends over the standard
+/// streams. It is no command: people are neither shown it nor offered it for a misspelt one.
 pub(crate) const EXECUTOR: &str = "executor";
 
 /// The OpenGPU network on the command line.
@@ -26,44 +29,55 @@ pub(crate) struct Arguments {
     pub(crate) noun: Noun,
 }
 
-/// Options of every command.
-#[derive(Debug, Args)]
+/// Options of every command. Variables stand in for those that are not given; `clap` does not read
+/// them, because its usage lines would then show each one that is set as if it were required.
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// RPC of the node to ask [default: http://127.0.0.1:26600].
-    #[arg(long, global = true, value_name = "URL", env = "OPENGPU_NODE", hide_env_values = true)]
+    /// RPC of the node to ask [env: OPENGPU_NODE] [default: http://127.0.0.1:26600].
+    #[arg(long, global = true, value_name = "URL")]
     pub(crate) node: Option<String>,
-    /// Folder of keys and settings [default: ~/.opengpu].
-    #[arg(
-        long,
-        global = true,
-        value_name = "FOLDER",
-        env = "OPENGPU_HOME",
-        hide_env_values = true
-    )]
+    /// Folder of keys and settings [env: OPENGPU_HOME] [default: ~/.opengpu].
+    #[arg(long, global = true, value_name = "FOLDER")]
     pub(crate) home: Option<PathBuf>,
-    /// How to print data [default: table].
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_name = "FORMAT",
-        env = "OPENGPU_OUTPUT",
-        hide_env_values = true
-    )]
+    /// How to print data [env: OPENGPU_OUTPUT] [default: table].
+    #[arg(short, long, global = true, value_name = "FORMAT")]
     pub(crate) output: Option<Format>,
     /// Do not ask before acting.
     #[arg(short, long, global = true)]
     pub(crate) yes: bool,
-    /// Read the passphrase from the first line of a file that only you can read.
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        env = "OPENGPU_PASSPHRASE_FILE",
-        hide_env_values = true
-    )]
+    /// Read the passphrase from the first line of a file that only you can read
+    /// [env: OPENGPU_PASSPHRASE_FILE].
+    #[arg(long, global = true, value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
+}
+
+impl Global {
+    /// Fills in from variables what was not given. An empty variable is none.
+    pub(crate) fn or(self, variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, Complaint> {
+        let variable = |name| variable(name).filter(|value| !value.is_empty());
+        let text = |name| {
+            let value = variable(name).map(OsString::into_string).transpose();
+            value.map_err(|_| Complaint::usage(format!("{name} is not UTF-8")))
+        };
+        let format = |value: String| {
+            Format::from_str(&value, false).map_err(|_| {
+                Complaint::usage(format!("OPENGPU_OUTPUT is table or json, not `{value}`"))
+            })
+        };
+        Ok(Self {
+            node: self.node.map_or_else(|| text("OPENGPU_NODE"), |node| Ok(Some(node)))?,
+            home: self.home.or_else(|| variable("OPENGPU_HOME").map(PathBuf::from)),
+            output: match self.output {
+                Some(output) => Some(output),
+                None => text("OPENGPU_OUTPUT")?.map(format).transpose()?,
+            },
+            yes: self.yes,
+            passphrase_file: self
+                .passphrase_file
+                .or_else(|| variable("OPENGPU_PASSPHRASE_FILE").map(PathBuf::from)),
+        })
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -95,9 +109,6 @@ pub(crate) enum Noun {
     Serve(model::serve::Arguments),
     /// Talk to a model, on this machine.
     Chat(model::chat::Arguments),
-    /// Be an executor: runs what a supervisor sends over the standard streams.
-    #[command(name = EXECUTOR, hide = true)]
-    Executor,
     /// Run a local network of real processes.
     Dev(dev::Command),
     /// Print completions for a shell.
@@ -115,5 +126,23 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_variable_stands_in_for_what_is_not_given() {
+        let given = |home: Option<&str>, output: &str| {
+            let global = Global { home: home.map(PathBuf::from), ..Global::default() };
+            global.or(|name| match name {
+                "OPENGPU_HOME" => Some("/variable".into()),
+                "OPENGPU_OUTPUT" => Some(output.into()),
+                _ => None,
+            })
+        };
+        let home = |home| given(home, "").unwrap().home.unwrap();
+        assert_eq!(home(None), PathBuf::from("/variable"));
+        assert_eq!(home(Some("/given")), PathBuf::from("/given"));
+        assert_eq!(given(None, "json").unwrap().output, Some(Format::Json));
+        assert_eq!(given(None, "").unwrap().output, None, "an empty variable is none");
+        assert!(given(None, "xml").unwrap_err().to_string().contains("table or json"));
     }
 }

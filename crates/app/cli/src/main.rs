@@ -27,7 +27,7 @@ mod values;
 mod verify;
 mod wallet;
 
-use arguments::{Arguments, Noun};
+use arguments::{Arguments, EXECUTOR, Noun};
 use clap::Parser as _;
 use context::Context;
 use std::process::ExitCode;
@@ -44,15 +44,19 @@ fn main() -> ExitCode {
     if let Some(code) = opengpu_exec::native::inner_main(std::env::args_os().skip(1)) {
         return code;
     }
-    let arguments = Arguments::parse();
-    match run(arguments) {
+    let ended = if std::env::args_os().nth(1).is_some_and(|word| word == EXECUTOR) {
+        opengpu_exec::child::serve().map_err(anyhow::Error::from)
+    } else {
+        run(Arguments::parse())
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => exit::report(&error),
     }
 }
 
 fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let context = Context::new(arguments.global)?;
+    let context = Context::new(arguments.global.or(|name| std::env::var_os(name))?)?;
     match arguments.noun {
         Noun::Wallet(command) => wallet::run(&context, command),
         Noun::Tx(command) => tx::run(&context, command),
@@ -64,7 +68,6 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Noun::Doctor => device::doctor(&context),
         Noun::Serve(arguments) => model::serve::run(&context, &arguments),
         Noun::Chat(arguments) => model::chat::run(&context, &arguments),
-        Noun::Executor => Ok(opengpu_exec::child::serve()?),
         Noun::Dev(command) => dev::run(&context, command),
         Noun::Completions { shell } => completions::run(shell),
     }

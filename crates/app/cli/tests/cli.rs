@@ -218,6 +218,21 @@ fn an_error_is_one_line_with_a_hint() {
 }
 
 #[test]
+fn only_commands_for_people_are_suggested() {
+    let ended = Cli::new().run(&["exe"]);
+    assert_eq!(ended.code, 2);
+    assert!(ended.err.contains("'exec'"), "{}", ended.err);
+    assert!(!ended.err.contains("executor"), "{}", ended.err);
+}
+
+#[test]
+fn a_variable_that_is_set_is_not_shown_as_required() {
+    let ended = Cli::new().run(&["exec", "run"]);
+    assert_eq!(ended.code, 2);
+    assert!(ended.err.contains("Usage: opengpu exec run <PROGRAM>\n"), "{}", ended.err);
+}
+
+#[test]
 fn a_wallet_lives_from_import_to_removal() {
     let cli = Cli::new();
     assert_eq!(cli.run(&["wallet", "list", "-o", "json"]).json(), serde_json::json!([]));
