@@ -4,12 +4,16 @@
 //! - One over the limit waits in the system's queue until another has ended.
 //! - A head that does not arrive in time, and a connection on which no request follows, are closed.
 //! - So is one whose reader does not take what is sent to it.
+//! - A client that still sends when it is answered gets to read the answer: it is not cut off at once.
 //! - When a client closes its connection, what was being done for it is dropped with it.
 //! - At the end, running requests are answered and everything else is closed.
 //!
 //! What it is not: it knows no routes, no keys and no bodies; those are the router's.
 
+mod linger;
 mod patient;
+
+pub use linger::Linger;
 
 use axum::{Router, extract::ConnectInfo};
 use hyper::{
@@ -22,6 +26,7 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
+use linger::linger;
 use patient::Patient;
 use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 use tokio::{
@@ -42,6 +47,8 @@ pub struct Limits {
     pub head: Duration,
     /// How long a reader may take nothing while there is something to send.
     pub stall: Duration,
+    /// What is still read of a client that has its last answer.
+    pub linger: Linger,
     /// Bytes of a head.
     pub head_bytes: usize,
     /// Headers of a request.
@@ -54,6 +61,7 @@ impl Default for Limits {
             sockets: 512,
             head: Duration::from_secs(20),
             stall: Duration::from_secs(20),
+            linger: Linger::default(),
             head_bytes: 64 << 10,
             headers: 64,
         }
@@ -131,21 +139,29 @@ async fn answer(
         request.extensions_mut().insert(ConnectInfo(peer));
         router.call(request)
     });
-    let io = TokioIo::new(Patient::new(stream, limits.stall));
-    let mut connection = pin!(
-        http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.head)
-            .max_buf_size(limits.head_bytes)
-            .max_headers(limits.headers)
-            .serve_connection(io, service)
-    );
-    tokio::select! {
-        // A client that breaks off is not our fault.
-        _ = connection.as_mut() => return,
-        _ = ending.changed() => connection.as_mut().graceful_shutdown(),
+    let mut io = TokioIo::new(Patient::new(stream, limits.stall));
+    let ended = {
+        let mut connection = pin!(
+            http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(limits.head)
+                .max_buf_size(limits.head_bytes)
+                .max_headers(limits.headers)
+                .serve_connection(&mut io, service)
+        );
+        tokio::select! {
+            ended = connection.as_mut() => Some(ended),
+            _ = ending.changed() => {
+                connection.as_mut().graceful_shutdown();
+                let _ = connection.await;
+                None
+            }
+        }
+    };
+    // A client that breaks off is not our fault, and at the end nobody is waited for.
+    if let Some(Ok(())) = ended {
+        linger(io.into_inner(), limits.linger).await;
     }
-    let _ = connection.await;
 }
 
 #[cfg(test)]
@@ -168,13 +184,17 @@ mod tests {
         task: tokio::task::JoinHandle<()>,
     }
 
-    /// A server with room for one connection.
     async fn server(head: Duration, stall: Duration) -> Server {
+        serve_with(Limits { head, stall, ..Limits::default() }).await
+    }
+
+    /// A server with room for one connection.
+    async fn serve_with(limits: Limits) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = Router::new().route("/large", get(|| async { vec![0_u8; LARGE] }));
         let (end, ending) = oneshot::channel();
-        let limits = Limits { sockets: 1, head, stall, ..Limits::default() };
+        let limits = Limits { sockets: 1, ..limits };
         let end_called = async move { drop(ending.await) };
         let task = tokio::spawn(async move {
             serve(&listener, router, limits, end_called, || ()).await.finish().await;
@@ -219,6 +239,39 @@ mod tests {
         deaf.write_all(REQUEST).await.unwrap();
         assert!(ask(server.address).await > LARGE);
         drop(deaf);
+    }
+
+    /// Sends all of a body that the server does not want, and then reads the answer.
+    async fn push(address: SocketAddr, bytes: usize) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(address).await?;
+        let head = format!("POST /large HTTP/1.1\r\nhost: x\r\ncontent-length: {bytes}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(&vec![0; bytes]).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
+    }
+
+    #[tokio::test]
+    async fn an_early_answer_reaches_a_client_that_still_sends() {
+        let server = server(FOREVER, FOREVER).await;
+        let answer = push(server.address, LARGE).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn what_nobody_wants_is_read_within_bounds() {
+        let patient = Linger { silence: FOREVER, total: FOREVER, ..Linger::default() };
+        let with = |linger| serve_with(Limits { linger, ..Limits::default() });
+        let server = with(Linger { bytes: 1 << 20, ..patient }).await;
+        assert!(push(server.address, LARGE).await.is_err(), "all of it was read");
+        for linger in [Linger { silence: MOMENT, ..patient }, Linger { total: MOMENT, ..patient }] {
+            let server = with(linger).await;
+            let mut half = TcpStream::connect(server.address).await.unwrap();
+            let head = b"POST /large HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n1";
+            half.write_all(head).await.unwrap();
+            assert!(ask(server.address).await > LARGE, "half a body holds a place");
+        }
     }
 
     #[tokio::test]

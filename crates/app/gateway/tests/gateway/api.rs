@@ -238,6 +238,17 @@ async fn a_body_over_the_limit_is_refused_whether_it_says_its_size_or_not() {
 }
 
 #[tokio::test]
+async fn a_client_that_sends_all_of_a_huge_body_still_reads_why_it_is_refused() {
+    let (server, _) = start(patient()).await;
+    let body = " ".repeat(20_000_000);
+    let mut stream = open(server.address, &head(CHAT, body.len()), "").await;
+    stream.write_all(body.as_bytes()).await.unwrap();
+    let answer = finish(stream).await;
+    assert_eq!(answer.status, 413);
+    assert_eq!(answer.json()["error"]["type"], "invalid_request_error");
+}
+
+#[tokio::test]
 async fn half_a_head_and_half_a_body_do_not_hold_a_place() {
     let (server, _) =
         start(Limits { sockets: 1, head: MOMENT, body_time: MOMENT, ..patient() }).await;
