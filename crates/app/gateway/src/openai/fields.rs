@@ -16,6 +16,7 @@ const BETWEEN_PARTS: &str = "\n";
 pub(super) struct Content(pub(super) String);
 
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "a JSON object")]
 struct Part {
     r#type: String,
     #[serde(default)]
@@ -169,7 +170,7 @@ impl<'de> Deserialize<'de> for Prompts {
 
 /// `logprobs`: whether, for chats; how many, for completions.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "`logprobs` must be true, false or a whole number")]
 pub(super) enum Logprobs {
     /// For chats.
     Wanted(bool),

@@ -4,6 +4,8 @@
 //! would change the answer and which are not offered are refused by name, because an answer that ignores
 //! them would be wrong without a word.
 
+mod wrong;
+
 use super::{
     fields::{Content, Logprobs, Present, Prompts, Strings},
     problem::Problem,
@@ -37,6 +39,7 @@ pub(super) struct Delivery {
 
 /// A request for text, of a chat or not.
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub(super) struct GenerateBody {
     model: String,
     messages: Option<Vec<MessageBody>>,
@@ -74,6 +77,7 @@ pub(super) struct GenerateBody {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "a JSON object")]
 struct MessageBody {
     role: String,
     content: Option<Content>,
@@ -83,17 +87,20 @@ struct MessageBody {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "a JSON object")]
 struct StreamOptions {
     include_usage: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "a JSON object")]
 struct ResponseFormat {
     r#type: String,
 }
 
 /// A request for vectors.
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "a JSON object")]
 pub(super) struct EmbedBody {
     model: String,
     input: Prompts,
@@ -112,24 +119,12 @@ pub(super) enum Encoding {
 
 /// Reads a body; what is wrong is named by its place.
 pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    // The place costs more than the reading, so it is looked for only when something is wrong.
-    serde_json::from_slice(body).map_err(|_| wrong::<T>(body))
-}
-
-fn wrong<T: DeserializeOwned>(body: &[u8]) -> Problem {
-    let mut from = serde_json::Deserializer::from_slice(body);
-    let Err(error) = serde_path_to_error::deserialize::<_, T>(&mut from) else {
-        return Problem::unreadable("something follows the JSON of the body");
-    };
-    let place = error.path().to_string();
-    let inner = error.into_inner();
-    if inner.is_data() && place != "." {
-        Problem::invalid(place, inner.to_string())
-    } else if inner.is_data() {
-        Problem::unreadable(inner.to_string())
-    } else {
-        Problem::unreadable(format!("the body is not JSON: {inner}"))
+    // The parser would take an array for the fields in their order.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err(wrong::problem::<T>(body));
     }
+    // The place costs more than the reading, so it is looked for only when something is wrong.
+    serde_json::from_slice(body).map_err(|_| wrong::problem::<T>(body))
 }
 
 impl GenerateBody {

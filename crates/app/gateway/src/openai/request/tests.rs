@@ -107,7 +107,7 @@ fn messages_that_are_none_are_refused_at_their_place() {
         (r#"[{"role":"user"}]"#, "messages[0].content"),
         (r#"[{"role":"user","content":5}]"#, "messages[0].content"),
         (r#"[{"role":"user","content":"a"},{"role":"king","content":"b"}]"#, "messages[1].role"),
-        (r#"[{"content":"a"}]"#, "messages[0]"),
+        (r#"[{"content":"a"}]"#, "messages[0].role"),
         (
             r#"[{"role":"user","content":[{"type":"image_url","image_url":{}}]}]"#,
             "messages[0].content",
@@ -118,6 +118,54 @@ fn messages_that_are_none_are_refused_at_their_place() {
     }
     assert_eq!(param(chat(r#"{"model":"m"}"#)), "messages");
     assert_eq!(param(chat(r#"{"model":"","messages":[]}"#)), "model");
+}
+
+#[test]
+fn what_is_wrong_is_told_in_words_of_json() {
+    let message = |refused: Problem| {
+        let json: serde_json::Value = serde_json::from_slice(&refused.json()).unwrap();
+        json["error"]["message"].as_str().unwrap().to_owned()
+    };
+    for (body, wanted) in [
+        ("", "the body is empty; it must be a JSON object"),
+        (" \"hi\"", "the body must be a JSON object, not a string"),
+        ("[\"m\"]", "the body must be a JSON object, not an array"),
+        ("null", "the body must be a JSON object, not null"),
+        ("5", "the body must be a JSON object, not a number"),
+        ("nonsense", "the body is not JSON: expected ident at line 1 column 2"),
+        (r#"{"model":"m"} x"#, "the body is not JSON: trailing characters at line 1 column 15"),
+        ("{}", "`model` is required"),
+        (r#"{"model":5}"#, "`model` must be a string, not 5"),
+        (r#"{"model":"m","model":"n"}"#, "`model` is there more than once"),
+        (r#"{"model":"m","messages":{}}"#, "`messages` must be an array, not an object"),
+        (r#"{"model":"m","messages":["hi"]}"#, "`messages[0]` must be a JSON object, not a string"),
+        (r#"{"model":"m","messages":[[]]}"#, "`messages[0]` must be a JSON object, not an array"),
+        (r#"{"model":"m","messages":[{}]}"#, "`messages[0].role` is required"),
+        (
+            r#"{"model":"m","messages":[{"role":"user","content":7}]}"#,
+            "`messages[0].content` must be a string or a list of parts of type text, not 7",
+        ),
+        (
+            r#"{"model":"m","messages":[{"role":"user","content":[{"type":"image_url"}]}]}"#,
+            "`messages[0].content` must be a part of type text, not \"image_url\"",
+        ),
+    ] {
+        assert_eq!(message(chat(body).unwrap_err()), wanted, "{body}");
+    }
+    for (fields, wanted) in [
+        (r#""temperature":"hot, expected `u8`""#, "`temperature` must be a number, not a string"),
+        (r#""stream":"yes""#, "`stream` must be true or false, not a string"),
+        (r#""stop":{}"#, "`stop` must be a string or a list of strings, not an object"),
+        (r#""n":-1"#, "`n` must be a whole number of 0 or more, not -1"),
+        (r#""seed":1.5"#, "`seed` must be a whole number of 64 bits, not 1.5"),
+        (r#""logprobs":"all""#, "`logprobs` must be true, false or a whole number"),
+        (
+            r#""max_tokens":5000000000"#,
+            "`max_tokens` must be a whole number from 0 to 4294967295, not 5000000000",
+        ),
+    ] {
+        assert_eq!(message(with(fields).unwrap_err()), wanted, "{fields}");
+    }
 }
 
 #[test]
