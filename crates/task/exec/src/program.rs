@@ -16,6 +16,7 @@ use opengpu_crypto::hash;
 use opengpu_types::{ArtifactId, ProgramId};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 /// Name of the manifest in a program's folder.
@@ -51,7 +52,8 @@ impl Program {
         let mut files = BTreeMap::new();
         for name in manifest.files() {
             let path = inside(folder, name)?;
-            let id = artifact::address(&path).map_err(|reason| file_refusal(name, reason))?;
+            let id =
+                artifact::address(&path).map_err(|error| unread(manifest.kind, name, &error))?;
             files.insert(name.to_owned(), id);
         }
         let id = program_id(&text, &files);
@@ -113,6 +115,18 @@ fn file_refusal(name: &str, reason: impl std::fmt::Display) -> Refusal {
     Refusal::File { file: name.to_owned(), reason: reason.to_string() }
 }
 
+/// Why a file has no address. Models are not carried around with programs, so a missing one comes with
+/// the way to it.
+fn unread(kind: Kind, name: &str, error: &io::Error) -> Refusal {
+    let has_models = matches!(kind, Kind::Llm | Kind::Onnx);
+    if !has_models || error.kind() != io::ErrorKind::NotFound {
+        return file_refusal(name, error);
+    }
+    let reason = "it is neither in the program's folder nor in the folder of models \
+                  (OPENGPU_MODELS); `cargo xtask models` fetches those of the examples";
+    file_refusal(name, reason)
+}
+
 /// A name in a manifest never leaves its folder, or the folder of models: what many programs share and
 /// no program carries around. It is addressed by its content all the same. A link that lies there was
 /// made on this machine, as `opengpu serve` does for a model elsewhere, and is followed.
@@ -170,6 +184,20 @@ mod tests {
         assert!(matches!(program.code(3), Err(Refusal::File { .. })), "over the limit");
         fs::write(base.path().join("a.wasm"), b"Code").unwrap();
         assert!(matches!(program.code(100), Err(Refusal::File { .. })));
+    }
+
+    #[test]
+    fn a_missing_model_comes_with_the_way_to_it_and_other_files_do_not() {
+        let reason = |kind: &str| {
+            let base = folder(&TEXT.replace("a.wasm", "missing").replace("'wasm'", kind));
+            Program::open(base.path()).unwrap_err().to_string()
+        };
+        for kind in ["'llm'", "'onnx'"] {
+            let reason = reason(kind);
+            assert!(reason.starts_with("missing: "), "{reason}");
+            assert!(reason.contains("`cargo xtask models`"), "{reason}");
+        }
+        assert!(!reason("'wasm'").contains("models"));
     }
 
     #[test]

@@ -26,14 +26,21 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
     /// From 0 (always the likeliest token) to 2.
-    #[arg(long, value_name = "NUMBER", default_value_t = 0.7)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.7, value_parser = temperature,
+          allow_negative_numbers = true)]
     temperature: f32,
     /// Decides every draw; another one each time if none is given.
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     /// Tokens of an answer, at most.
-    #[arg(long, value_name = "COUNT", default_value_t = 512)]
+    #[arg(long, value_name = "COUNT", default_value_t = 512, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u32).range(1..=super::MOST_TOKENS))]
     max_tokens: u32,
+}
+
+fn temperature(text: &str) -> Result<f32, &'static str> {
+    let number: Option<f32> = text.parse().ok();
+    number.filter(|number| (0.0..=2.0).contains(number)).ok_or("it is a number from 0 to 2")
 }
 
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
@@ -112,5 +119,19 @@ fn answer(
     match refused {
         Some(reason) => Err(Complaint::new(Exit::Failed, reason).into()),
         None => Ok(said),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::temperature;
+
+    #[test]
+    fn a_temperature_is_a_number_within_its_bounds() {
+        assert_eq!(temperature("0"), Ok(0.0));
+        assert_eq!(temperature("2"), Ok(2.0));
+        for wrong in ["2.1", "-0.1", "nan", "inf", "hot", ""] {
+            assert!(temperature(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -10,7 +10,11 @@ use clap::Args;
 use opengpu_client::wallet::read_private;
 use opengpu_exec::{Supervisor, proxy};
 use opengpu_gateway::{Keys, Limits, Settings, engine::Engine, local::Local};
-use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  opengpu serve smollm2.gguf\n  \
@@ -19,10 +23,12 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     which: Which,
     /// Serve what another OpenAI-compatible server has (vLLM, Ollama, llama.cpp).
-    #[arg(long, value_name = "URL", conflicts_with = "model")]
+    #[arg(long, value_name = "URL",
+          conflicts_with_all = ["model", "context", "threads", "device"])]
     upstream: Option<String>,
     /// File with the key for that server, readable by you alone.
-    #[arg(long, value_name = "FILE", requires = "upstream")]
+    // A conflict of what is required lifts the requirement, so a model is refused here, too.
+    #[arg(long, value_name = "FILE", requires = "upstream", conflicts_with = "model")]
     upstream_key: Option<PathBuf>,
     /// Where to listen.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
@@ -64,7 +70,11 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     }
 }
 
-fn keys(path: &std::path::Path) -> Result<Keys> {
+fn keys(path: &Path) -> Result<Keys> {
+    if path.is_dir() {
+        let complaint = Complaint::usage(format!("{} is a folder", path.display()));
+        return Err(complaint.hint("--keys names a file with one API key per line").into());
+    }
     let text = String::from_utf8(read_private(path)?)
         .map_err(|_| Complaint::usage(format!("{}: not UTF-8", path.display())))?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

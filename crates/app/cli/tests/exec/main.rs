@@ -8,6 +8,7 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod mistakes;
 mod models;
 #[cfg(target_os = "linux")]
 mod shell;
