@@ -1,5 +1,8 @@
 //! `opengpu chat`: talk to a model in the terminal.
 
+mod line;
+mod terminal;
+
 use super::Which;
 use crate::{
     context::Context,
@@ -7,17 +10,20 @@ use crate::{
 };
 use anyhow::Result;
 use clap::Args;
+use line::{HELP, Line};
 use opengpu_exec::{
-    Data, Errand, News, Program, Supervisor,
-    lines::{About, Line, Request, Turn, Wishes},
+    Data, Errand, Fault, News, Program, Supervisor, Ticket,
+    lines::{self, About, Request, Turn, Wishes},
 };
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use terminal::Terminal;
 
 /// Bytes of one thing that is said.
 const SAID: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
-#[command(after_help = "On a terminal, each line is one turn; an empty line or ctrl-D ends.\n\
+#[command(after_help = "On a terminal, each line is one turn; /help lists the commands, and /bye \
+    or ctrl-D leaves.\nCtrl-C stops an answer; at the prompt it leaves.\n\
     Otherwise all of standard input is one turn:\n  echo 'Why is the sky blue?' | opengpu chat smollm2.gguf")]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -48,26 +54,71 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     let supervisor = Supervisor::new(crate::exec::launch(&arguments.which.machine)?);
     context.output.note(format!("loading {name}"));
     supervisor.prepare(&program)?;
-    let mut turns = Vec::new();
-    if let Some(text) = &arguments.system {
-        turns.push(turn("system", text));
+    let turns = arguments.system.iter().map(|text| turn("system", text)).collect();
+    let mut chat = Chat { supervisor, program, arguments, turns };
+    if io::stdin().is_terminal() {
+        return chat.converse(context);
     }
-    if !io::stdin().is_terminal() {
-        let mut text = String::new();
-        io::stdin().lock().take(SAID).read_to_string(&mut text)?;
-        turns.push(turn("user", text.trim()));
-        answer(&supervisor, &program, arguments, &turns)?;
-        return Ok(());
-    }
-    loop {
-        write!(io::stderr().lock(), "> ")?;
-        let mut text = String::new();
-        if io::stdin().lock().take(SAID).read_line(&mut text)? == 0 || text.trim().is_empty() {
-            return Ok(());
+    let mut text = String::new();
+    io::stdin().lock().take(SAID).read_to_string(&mut text)?;
+    print(chat.ask(text.trim())?)?;
+    Ok(())
+}
+
+/// A conversation with a model.
+struct Chat<'a> {
+    supervisor: Supervisor,
+    program: Program,
+    arguments: &'a Arguments,
+    turns: Vec<Turn>,
+}
+
+impl Chat<'_> {
+    /// Turn by turn, until the user leaves.
+    fn converse(&mut self, context: &Context) -> Result<()> {
+        let terminal = Terminal::open()?;
+        while let Some(typed) = terminal.ask()? {
+            match Line::from(typed.as_str()) {
+                Line::Empty => {}
+                Line::Leave => break,
+                Line::Help => context.output.note(HELP),
+                Line::Unknown(word) => {
+                    context.output.note(format!("there is no command {word}; /help lists them"));
+                }
+                Line::Words(text) => {
+                    let ticket = self.ask(text)?;
+                    let said = terminal.interruptible(ticket.canceller(), || print(ticket))?;
+                    self.hear(&said);
+                }
+            }
         }
-        turns.push(turn("user", text.trim()));
-        let said = answer(&supervisor, &program, arguments, &turns)?;
-        turns.push(turn("assistant", &said));
+        Ok(())
+    }
+
+    /// Says something to the model, which begins to answer.
+    fn ask(&mut self, text: &str) -> Result<Ticket> {
+        self.turns.push(turn("user", text));
+        let request = Request {
+            about: About::Messages(self.turns.clone()),
+            stream: true,
+            sampling: Wishes {
+                temperature: Some(self.arguments.temperature),
+                seed: Some(self.arguments.seed.unwrap_or_else(rand::random)),
+                max_tokens: Some(self.arguments.max_tokens),
+                ..Wishes::default()
+            },
+        };
+        let errand = Errand::new(Data::Inline(serde_json::to_vec(&request)?));
+        Ok(self.supervisor.run(&self.program, errand)?)
+    }
+
+    /// Remembers an answer. A question that was stopped before any word of one is forgotten.
+    fn hear(&mut self, said: &str) {
+        if said.is_empty() {
+            self.turns.pop();
+        } else {
+            self.turns.push(turn("assistant", said));
+        }
     }
 }
 
@@ -75,38 +126,23 @@ fn turn(role: &str, text: &str) -> Turn {
     Turn { role: role.to_owned(), content: text.to_owned() }
 }
 
-/// Prints an answer as it comes, and gives it.
-fn answer(
-    supervisor: &Supervisor,
-    program: &Program,
-    arguments: &Arguments,
-    turns: &[Turn],
-) -> Result<String> {
-    let request = Request {
-        about: About::Messages(turns.to_vec()),
-        stream: true,
-        sampling: Wishes {
-            temperature: Some(arguments.temperature),
-            seed: Some(arguments.seed.unwrap_or_else(rand::random)),
-            max_tokens: Some(arguments.max_tokens),
-            ..Wishes::default()
-        },
-    };
-    let errand = Errand::new(Data::Inline(serde_json::to_vec(&request)?));
+/// Prints an answer as it comes, and gives what came until it ended or was stopped.
+fn print(ticket: Ticket) -> Result<String> {
     let mut said = String::new();
     let mut refused = None;
     let mut stdout = io::stdout().lock();
-    for news in supervisor.run(program, errand)? {
+    for news in ticket {
         match news {
             News::Emitted(bytes) => match serde_json::from_slice(&bytes)? {
-                Line::Piece(piece) => {
+                lines::Line::Piece(piece) => {
                     write!(stdout, "{}", piece.text)?;
                     stdout.flush()?;
                     said.push_str(&piece.text);
                 }
-                Line::Refused { reason, .. } => refused = Some(reason),
-                Line::Answer(_) | Line::Points { .. } => {}
+                lines::Line::Refused { reason, .. } => refused = Some(reason),
+                lines::Line::Answer(_) | lines::Line::Points { .. } => {}
             },
+            News::Failed { fault: Fault::Cancelled, .. } => break,
             News::Failed { fault, .. } => return Err(crate::exec::complaint(&fault).into()),
             News::Begun { .. }
             | News::Segment(_)

@@ -8,6 +8,8 @@
     reason = "a test that cannot go on has failed"
 )]
 
+#[cfg(target_os = "linux")]
+mod conversation;
 mod mistakes;
 mod models;
 #[cfg(target_os = "linux")]
