@@ -190,6 +190,7 @@ impl Opening {
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
 mod tests {
     use super::*;
     use opengpu_types::{Metered, SegmentIndex};
@@ -287,7 +288,9 @@ mod tests {
                 prop_assert!(!lie.verify(&mine, &trace.root()), "{:?}", lie.segment);
             }
             let Extent { steps, segments } = opening.extent;
-            for extent in [Extent { steps: steps + 1, segments }, Extent { steps, segments: segments + 1 }] {
+            let longer = Extent { steps: steps + 1, segments };
+            let finer = Extent { steps, segments: segments + 1 };
+            for extent in [longer, finer] {
                 let lie = Opening { extent, ..opening.clone() };
                 prop_assert!(!lie.verify(&mine, &trace.root()), "{:?}", lie.extent);
             }
