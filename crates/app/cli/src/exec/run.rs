@@ -120,7 +120,12 @@ fn keep_input(program: &Program, given: Option<&Path>, folder: &Path) -> Result<
     };
     let bytes = match &path {
         Some(path) => read(path).map_err(|error| {
-            Complaint::usage(format!("the input {} cannot be read: {error}", path.display()))
+            let message = format!("the input {} cannot be read: {error}", path.display());
+            let complaint = Complaint::usage(message);
+            if given.is_some() {
+                return complaint;
+            }
+            complaint.hint("name one with --input; `cargo xtask models` fetches those of examples")
         })?,
         None => Vec::new(),
     };

@@ -93,6 +93,9 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Reads a file that only its owner may be able to read.
 pub fn read_private(path: &Path) -> Result<Vec<u8>, FileError> {
     let metadata = fs::metadata(path).map_err(|error| FileError::io(path, error))?;
+    if metadata.is_dir() {
+        return Err(FileError::io(path, io::ErrorKind::IsADirectory.into()));
+    }
     #[cfg(unix)]
     if std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o077 != 0 {
         return Err(FileError::Readable { path: path.to_owned() });
@@ -114,6 +117,8 @@ mod tests {
         write_private(&path, b"one").unwrap();
         assert!(matches!(write_private(&path, b"two"), Err(FileError::Exists { .. })));
         assert_eq!(read_private(&path).unwrap(), b"one");
+        let no_file = read_private(folder.path()).unwrap_err();
+        assert!(no_file.to_string().contains("directory"), "{no_file}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
