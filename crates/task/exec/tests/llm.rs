@@ -67,6 +67,15 @@ fn answer(model: &mut Model, prompt: &Prompt, sampling: &Sampling) -> Generation
     model.generate(prompt, sampling, &mut |_| Flow::Continue).unwrap()
 }
 
+/// The log-probability of each token of an answer that was claimed, all in one reading.
+fn likelihoods(model: &mut Model, prompt: &Prompt, claimed: &[u32]) -> Vec<f32> {
+    let sampling = greedy(u32::try_from(claimed.len()).unwrap());
+    let replayed =
+        model.replay(prompt, &sampling, claimed, &mut || false, &mut |_| Flow::Continue).unwrap();
+    let told = replayed.expect("an answer of that length").generation.likelihoods;
+    told.iter().map(|likelihood| likelihood.logprob).collect()
+}
+
 #[test]
 fn the_card_says_what_the_file_is() {
     let model = open();
@@ -112,9 +121,9 @@ fn greedy_answers_go_along_with_llama_cpp() {
         firsts += usize::from(along > 0);
         same += along;
         total += expected.len();
-        let scores = model.score(&prompt, &expected).unwrap();
+        let read = likelihoods(&mut model, &Prompt::Tokens(prompt), &expected);
         let theirs = entry["logprobs"].as_array().unwrap().iter();
-        for (ours, theirs) in scores.iter().zip(theirs.map(|n| n.as_f64().unwrap())) {
+        for (ours, theirs) in read.iter().zip(theirs.map(|n| n.as_f64().unwrap())) {
             errors.push((f64::from(*ours) - theirs).abs());
         }
     }
@@ -262,8 +271,7 @@ fn one_reading_gives_the_likelihoods_that_were_told() {
     let prompt = user("Name three colours.");
     let sampling = Sampling { seed: 11, max_tokens: 80, logprobs: Some(0), ..Sampling::default() };
     let generation = answer(&mut model, &prompt, &sampling);
-    let prompt = model.tokens(&prompt).unwrap();
-    let read = model.score(&prompt, &generation.tokens).unwrap();
+    let read = likelihoods(&mut model, &prompt, &generation.tokens);
     assert_eq!(read.len(), generation.tokens.len());
     let pairs = read.iter().zip(&generation.likelihoods);
     let mut errors: Vec<f32> = pairs.map(|(read, told)| (read - told.logprob).abs()).collect();
@@ -276,7 +284,7 @@ fn one_reading_gives_the_likelihoods_that_were_told() {
     // Another answer of the same length is not what this model would say.
     let other: Vec<u32> = generation.tokens.iter().map(|token| (token + 1) % 49_152).collect();
     let mean = |logprobs: &[f32]| logprobs.iter().sum::<f32>() / logprobs.len() as f32;
-    let other = model.score(&prompt, &other).unwrap();
+    let other = likelihoods(&mut model, &prompt, &other);
     assert!(mean(&other) < mean(&read) - 3.0, "{} {}", mean(&other), mean(&read));
 }
 
@@ -383,7 +391,6 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
     ));
     let wrong = Sampling { top_p: 2.0, ..plain };
     assert!(matches!(refused(user("hi"), &wrong), GenerateError::Sampling(_)));
-    assert!(matches!(model.score(&[1], &[]), Err(GenerateError::Empty)));
 }
 
 /// The real file up to its first tensor, so that tests need not copy all of it.

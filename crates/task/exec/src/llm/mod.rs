@@ -37,7 +37,7 @@ use gguf::Header;
 use load::Loader;
 use network::{Network, Sizes};
 use release::Release;
-use sample::{Sampler, log_sum, logprob};
+use sample::Sampler;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -259,28 +259,6 @@ impl Model {
                 logits = network.next(token, position)?;
             }
         }
-    }
-
-    /// The log-probability of each token of an answer, all in one reading: how a verifier checks
-    /// that the answer came from this model.
-    pub fn score(&mut self, prompt: &[u32], answer: &[u32]) -> Result<Vec<f32>, GenerateError> {
-        self.check(prompt, answer.len())?;
-        self.check(answer, 0)?;
-        // Nothing follows the last token, so it is not read.
-        let (last, read) = answer.split_last().ok_or(GenerateError::Empty)?;
-        let tokens = [prompt, read].concat();
-        let mut expected = read.iter().chain([last]);
-        let mut logprobs = Vec::new();
-        let first = prompt.len().saturating_sub(1);
-        self.network.read_all(&tokens, first, &mut || false, &mut |rows| {
-            for (row, token) in rows.iter().zip(&mut expected) {
-                logprobs.push(logprob(row, *token, log_sum(row)));
-            }
-        })?;
-        if logprobs.iter().any(|logprob| logprob.is_nan()) {
-            return Err(NetworkError::NotFinite.into());
-        }
-        Ok(logprobs)
     }
 
     fn check(&self, tokens: &[u32], more: usize) -> Result<(), GenerateError> {

@@ -366,13 +366,13 @@ impl Likelihood {
 }
 
 /// The log-probability of a token, given the sum of [`log_sum`].
-pub(super) fn logprob(logits: &[f32], token: u32, base: f64) -> f32 {
+fn logprob(logits: &[f32], token: u32, base: f64) -> f32 {
     let logit = usize::try_from(token).ok().and_then(|token| logits.get(token));
     logit.map_or(f32::NEG_INFINITY, |logit| minus(*logit, base))
 }
 
 /// The logarithm of the sum of the exponentials.
-pub(super) fn log_sum(logits: &[f32]) -> f64 {
+fn log_sum(logits: &[f32]) -> f64 {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = logits.iter().map(|logit| f64::from((*logit - most).exp())).sum();
     f64::from(most) + sum.ln()
