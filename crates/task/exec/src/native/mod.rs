@@ -25,6 +25,7 @@ mod control;
 mod device;
 mod error;
 mod guest;
+mod hand;
 pub mod image;
 mod inner;
 pub mod measure;
@@ -59,10 +60,9 @@ use bubblewrap::{Line, NOBODY};
 use cgroup::Place;
 use guest::{Born, Stream as GuestStream, Switch, Warden};
 use inner::{Bound, Plan};
-use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -256,24 +256,13 @@ impl Sandbox {
         if rustix::process::getuid().is_root() {
             command.uid(NOBODY).gid(NOBODY);
         }
-        let files: Vec<RawFd> = line.files.iter().map(|file| file.as_raw_fd()).collect();
-        let enter = move || {
+        let files = line.files.iter().map(|file| file.as_raw_fd()).collect();
+        hand::over(&mut command, files, move || {
             for door in &doors {
                 rustix::io::write(door, b"0")?;
             }
-            for &file in &files {
-                // SAFETY: the supervisor holds these files open until the tool has started.
-                #[expect(unsafe_code, reason = "the numbers are what the tool is told")]
-                let file = unsafe { BorrowedFd::borrow_raw(file) };
-                fcntl_setfd(file, FdFlags::empty())?;
-            }
             Ok(())
-        };
-        // SAFETY: between fork and exec it only makes system calls; it neither allocates nor locks.
-        #[expect(unsafe_code, reason = "files are handed to this child and to no other")]
-        unsafe {
-            command.pre_exec(enter);
-        }
+        });
         command
     }
 

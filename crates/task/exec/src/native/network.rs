@@ -13,16 +13,16 @@
 
 use super::bubblewrap::NOBODY;
 use super::error::SandboxError;
+use super::hand;
 use super::probe::tool;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, set_parent_process_death_signal};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -161,21 +161,7 @@ fn as_nobody(command: &mut Command, files: Vec<RawFd>) -> &mut Command {
     if rustix::process::getuid().is_root() {
         command.uid(NOBODY).gid(NOBODY);
     }
-    let enter = move || {
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        for &file in &files {
-            // SAFETY: whoever starts the tool holds these files open until it has started.
-            #[expect(unsafe_code, reason = "the numbers are what the tool is told")]
-            let file = unsafe { BorrowedFd::borrow_raw(file) };
-            fcntl_setfd(file, FdFlags::empty())?;
-        }
-        Ok(())
-    };
-    // SAFETY: between fork and exec it only makes system calls; it neither allocates nor locks.
-    #[expect(unsafe_code, reason = "files are handed to this child and to no other")]
-    unsafe {
-        command.pre_exec(enter)
-    }
+    hand::over(command, files, || Ok(set_parent_process_death_signal(Some(Signal::KILL))?))
 }
 
 /// The user namespace to which a network belongs; the guest itself is in one below it.
