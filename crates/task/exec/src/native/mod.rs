@@ -35,6 +35,7 @@ mod own;
 mod probe;
 pub mod python;
 mod rental;
+mod scratch;
 mod spec;
 mod terminal;
 mod walls;

@@ -18,7 +18,7 @@ mod layer;
 
 pub use engine::named;
 
-use crate::scratch;
+use super::scratch::Scratch;
 use flate2::read::MultiGzDecoder;
 use layer::Unpacker;
 use serde::de::DeserializeOwned;
@@ -28,7 +28,6 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 /// What an image may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +138,7 @@ const FILES: &str = "files";
 const KEPT: &str = "image.json";
 /// The largest window of a compressed layer, as a power of two: so much memory it costs to unpack.
 const WINDOW: u32 = 27;
-/// Every scratch folder starts with this; the number of the process that made it follows.
+/// Every scratch folder starts with this.
 const SCRATCH: &str = ".unpack-";
 /// Indexes within indexes.
 const DEEPEST_INDEX: usize = 4;
@@ -255,8 +254,8 @@ fn find(cache: &Path, id: &str) -> Option<Image> {
 }
 
 /// A folder in the cache that goes away.
-fn scratch(cache: &Path) -> Result<TempDir, ImageError> {
-    scratch::folder(cache, SCRATCH).map_err(system("making a folder"))
+fn scratch(cache: &Path) -> Result<Scratch, ImageError> {
+    Scratch::make(cache, SCRATCH).map_err(system("making a folder in the cache"))
 }
 
 /// Takes the known names of a layout out of a tar file, and nothing else.

@@ -13,6 +13,7 @@
 
 use super::super::error::SandboxError;
 use super::super::guest::How;
+use super::super::scratch::Scratch;
 use super::super::spec::{File, Input, Limits, Spec, Work};
 use super::super::{Guest, Sandbox};
 use super::Environment;
@@ -169,6 +170,8 @@ const LIMITS: Limits = Limits {
     streams: 4 << 20,
     temporary: 64 << 20,
 };
+/// Every scratch folder starts with this.
+const SCRATCH: &str = ".layer-";
 /// How long a download may take.
 const PATIENCE: Duration = Duration::from_secs(900);
 
@@ -196,9 +199,8 @@ impl Layers {
         if folder.is_dir() {
             return Ok(Layer { folder });
         }
-        fs::create_dir_all(&self.folder).map_err(system("making a folder for layers"))?;
-        let scratch = tempfile::Builder::new().prefix(".layer-").tempdir_in(&self.folder);
-        let scratch = scratch.map_err(system("making a folder"))?;
+        let scratch = Scratch::make(&self.folder, SCRATCH);
+        let scratch = scratch.map_err(system("making a folder for layers"))?;
         let open = fs::Permissions::from_mode(0o755);
         fs::set_permissions(scratch.path(), open).map_err(system("opening a folder"))?;
         let wheels = match &self.wheels {
