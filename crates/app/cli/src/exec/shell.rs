@@ -119,11 +119,12 @@ fn open(image: &str) -> Result<Root> {
     } else {
         image::named(image, &cache, limits)
     };
-    let unknown = matches!(opened, Err(ImageError::Unknown { .. }));
     opened.map(|image| Root::Image(image.root)).map_err(|error| {
-        let complaint = Complaint::usage(error.to_string());
-        let hint = format!("fetch it first: podman pull {image}");
-        if unknown { complaint.hint(hint).into() } else { complaint.into() }
+        let exit = match error {
+            ImageError::System { .. } => Exit::Failed,
+            _ => Exit::Usage,
+        };
+        Complaint::new(exit, error.to_string()).hint(error.fix()).into()
     })
 }
 

@@ -282,6 +282,16 @@ fn a_shell_in_an_image_sees_its_files_alone() {
     let (code, said) = machine.failure(&["exec", "shell", "--image", "no.such/image:1"]);
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("no.such/image:1") && said.contains("podman pull"), "{said}");
+    let file = machine.0.path().join("notes");
+    fs::write(&file, "not an image\n".repeat(100)).unwrap();
+    let folder = machine.0.path().join("nothing");
+    fs::create_dir(&folder).unwrap();
+    for (path, why) in [(&file, "nor a tar file"), (&folder, "no index.json")] {
+        let (code, said) = machine.failure(&["exec", "shell", "--image", path.to_str().unwrap()]);
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains(why) && said.contains("podman save"), "{said}");
+        assert!(!said.contains("not an image"), "{said}");
+    }
 }
 
 #[test]
@@ -304,5 +314,5 @@ fn an_image_is_a_program_and_its_address_is_kept() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "abcabc\n", "{output:?}");
     manifest(&format!("sha256:{}", "0".repeat(64)));
     let (code, said) = machine.failure(&arguments);
-    assert!(code != 0 && said.contains(&address), "{said}");
+    assert!(code == 2 && said.contains(&address) && said.contains("digest = "), "{said}");
 }

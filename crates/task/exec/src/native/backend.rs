@@ -84,7 +84,10 @@ impl Backend for Scripts {
 /// Unpacks the image of a program, if it is the one that its manifest means.
 fn open(program: &Program, name: &str, settings: &Settings) -> Result<Code, Refusal> {
     let Some(digest) = &settings.digest else {
-        return Err(Refusal::program("[native]: an `image` needs its `digest`"));
+        return Err(Refusal::program(
+            "[native]: an `image` needs its `digest`: the `Digest` or `Id` that \
+             `podman image inspect NAME` shows",
+        ));
     };
     if program.manifest.code.is_some() {
         return Err(Refusal::program("[native]: either `code` or an `image`"));
@@ -95,16 +98,12 @@ fn open(program: &Program, name: &str, settings: &Settings) -> Result<Code, Refu
         Some(path) => image::unpack(&path, &cache, limits),
         None => image::named(name, &cache, limits),
     };
-    let image = image.map_err(|error| match error {
-        ImageError::System { .. } | ImageError::Unknown { .. } => {
-            Refusal::Machine { reason: error.to_string() }
-        }
-        other => Refusal::program(other),
-    })?;
+    let image = image.map_err(refusal)?;
     if !image.is(digest) {
         return Err(Refusal::program(format_args!(
-            "the image is sha256:{} (id sha256:{}) and not {digest}",
-            image.digest, image.id
+            "the image is sha256:{} (id sha256:{}) and not {digest}; if it is the one that is \
+             meant, write `digest = \"sha256:{}\"` under [native]",
+            image.digest, image.id, image.id
         )));
     }
     let said = image.command.iter().cloned();
@@ -118,6 +117,24 @@ fn open(program: &Program, name: &str, settings: &Settings) -> Result<Code, Refu
     }
     let command = words.remove(0);
     Ok(Code::Image { image, command, arguments: words })
+}
+
+/// Whose fault it is that there is no image, and what helps.
+fn refusal(error: ImageError) -> Refusal {
+    let reason = format!("{error}; {}", error.fix());
+    match error {
+        ImageError::System { .. }
+        | ImageError::Name { .. }
+        | ImageError::NoEngine { .. }
+        | ImageError::Unknown { .. } => Refusal::Machine { reason },
+        ImageError::Malformed { .. }
+        | ImageError::NoImage { .. }
+        | ImageError::Escapes { .. }
+        | ImageError::Digest { .. }
+        | ImageError::TooMany { .. }
+        | ImageError::Foreign { .. }
+        | ImageError::Unsupported { .. } => Refusal::Program { reason },
+    }
 }
 
 #[derive(Debug)]

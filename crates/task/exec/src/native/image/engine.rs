@@ -32,15 +32,18 @@ const READS: usize = 16;
 /// Unpacks an image that an engine of this machine knows, or finds it in the cache.
 pub fn named(name: &str, cache: &Path, limits: ImageLimits) -> Result<Image, ImageError> {
     if !is_name(name) {
-        return Err(ImageError::Unknown { name: name.to_owned(), why: "it is no name".to_owned() });
+        return Err(ImageError::Name { name: name.to_owned() });
     }
-    let engines: Vec<_> = Engine::all();
-    let mut why = "this machine has neither podman nor docker".to_owned();
+    let engines = Engine::all();
+    if engines.is_empty() {
+        return Err(ImageError::NoEngine { name: name.to_owned() });
+    }
+    let mut said = Vec::new();
     for engine in engines {
         let (id, size) = match engine.known(name) {
             Ok(known) => known,
-            Err(said) => {
-                why = said;
+            Err(why) => {
+                said.push(engine.says(&why));
                 continue;
             }
         };
@@ -57,7 +60,7 @@ pub fn named(name: &str, cache: &Path, limits: ImageLimits) -> Result<Image, Ima
         // Between the two questions the name may have been given to another image.
         return if image.id == id { Ok(image) } else { Err(ImageError::Digest { digest: id }) };
     }
-    Err(ImageError::Unknown { name: name.to_owned(), why })
+    Err(ImageError::Unknown { name: name.to_owned(), said: said.join("; ") })
 }
 
 /// A program that keeps images.
@@ -72,6 +75,16 @@ impl Engine {
     fn all() -> Vec<Self> {
         let podman = tool("podman").map(Self::Podman);
         podman.into_iter().chain(tool("docker").map(Self::Docker)).collect()
+    }
+
+    /// What it says, in one line with its name.
+    fn says(&self, why: &str) -> String {
+        let name = match self {
+            Self::Podman(_) => "podman",
+            Self::Docker(_) => "docker",
+        };
+        let last = why.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing");
+        format!("{name} says: {}", last.trim().trim_start_matches("Error: "))
     }
 
     fn command(&self) -> Command {
@@ -103,7 +116,8 @@ impl Engine {
             command.args(["--quiet", "--format", "oci-dir"]);
         }
         command.arg("--output").arg(place).args(["--", name]);
-        let failed = |why| ImageError::Unknown { name: name.to_owned(), why };
+        let failed =
+            |why: String| ImageError::Unknown { name: name.to_owned(), said: self.says(&why) };
         finish(command, PATIENCE).map(drop).map_err(failed)
     }
 }
@@ -184,7 +198,7 @@ fn is_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{PATIENCE, finish, is_name, named};
+    use super::{Engine, PATIENCE, finish, is_name, named};
     use crate::native::image::{ImageError, ImageLimits};
     use rustix::process::{Pid, Signal, kill_process};
     use std::process::Command;
@@ -237,6 +251,14 @@ mod tests {
     }
 
     #[test]
+    fn an_engine_is_quoted_with_its_name_in_one_line() {
+        let podman = Engine::Podman("/usr/bin/podman".into());
+        let said = podman.says("WARN: old\nError: no such image\n");
+        assert_eq!(said, "podman says: no such image");
+        assert_eq!(Engine::Docker("docker".into()).says(""), "docker says: nothing");
+    }
+
+    #[test]
     fn a_name_is_no_option_and_no_path() {
         for name in ["python:3.12", "localhost/a/b:c", "a@sha256:00"] {
             assert!(is_name(name), "{name}");
@@ -245,7 +267,7 @@ mod tests {
             assert!(!is_name(name), "{name}");
             let cache = tempfile::tempdir().unwrap();
             let refused = named(name, cache.path(), ImageLimits::default());
-            assert!(matches!(refused, Err(ImageError::Unknown { .. })), "{refused:?}");
+            assert!(matches!(refused, Err(ImageError::Name { .. })), "{refused:?}");
         }
     }
 }

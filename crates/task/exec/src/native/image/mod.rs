@@ -14,9 +14,11 @@
 //! when somebody packs them in another way; engines know images by it.
 
 mod engine;
+mod error;
 mod layer;
 
 pub use engine::named;
+pub use error::ImageError;
 
 use super::scratch::Scratch;
 use flate2::read::MultiGzDecoder;
@@ -74,60 +76,6 @@ struct Kept {
     digest: String,
     id: String,
     command: Vec<String>,
-}
-
-/// Why an image was not taken.
-#[derive(Debug, thiserror::Error)]
-pub enum ImageError {
-    /// The fault of whoever made it.
-    #[error("the image is malformed: {what}")]
-    Malformed {
-        /// Where.
-        what: String,
-    },
-    /// An attempt to leave its folder.
-    #[error("the image holds a path that leaves it: `{}`", path.display())]
-    Escapes {
-        /// The path.
-        path: PathBuf,
-    },
-    /// Not what its name says.
-    #[error("a part of the image is not {digest}")]
-    Digest {
-        /// What was expected.
-        digest: String,
-    },
-    /// No engine of this machine has it.
-    #[error("there is no image `{name}`: {why}")]
-    Unknown {
-        /// As it was asked for.
-        name: String,
-        /// What the engine says.
-        why: String,
-    },
-    /// Over a limit.
-    #[error("the image has more than {limit} {what}")]
-    TooMany {
-        /// What is counted.
-        what: &'static str,
-        /// The most.
-        limit: u64,
-    },
-    /// Made for others, or packed in another way.
-    #[error("the image cannot be used here: {what}")]
-    Unsupported {
-        /// Why.
-        what: String,
-    },
-    /// This machine's fault.
-    #[error("{what}: {error}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// The refusal.
-        #[source]
-        error: io::Error,
-    },
 }
 
 /// Bytes of an index, a manifest or the settings.
@@ -201,6 +149,10 @@ pub fn unpack(source: &Path, cache: &Path, limits: ImageLimits) -> Result<Image,
         spread(source, &unpacked, limits)?;
         &unpacked
     };
+    if !layout.join("index.json").is_file() {
+        let what = "it holds no index.json";
+        return Err(ImageError::NoImage { path: source.to_owned(), what });
+    }
     let (manifest, digest) = manifest(layout)?;
     let settings: Settings = read(&blob(layout, &manifest.config)?, Some(&manifest.config))?;
     let runs = settings.config;
@@ -264,13 +216,18 @@ fn spread(source: &Path, into: &Path, limits: ImageLimits) -> Result<(), ImageEr
     let blobs = into.join("blobs/sha256");
     fs::create_dir_all(&blobs).map_err(system("making a folder"))?;
     let mut archive = tar::Archive::new(file.take(limits.bytes));
-    let entries = archive.entries().map_err(unreadable)?.raw(true);
+    // What the reader says would repeat what is in the file.
+    let no_tar = |_| ImageError::NoImage {
+        path: source.to_owned(),
+        what: "it is neither a folder nor a tar file, or a damaged one",
+    };
+    let entries = archive.entries().map_err(no_tar)?.raw(true);
     for (count, entry) in (0..).zip(entries) {
         if count >= limits.entries {
             return Err(ImageError::TooMany { what: "entries", limit: limits.entries });
         }
-        let mut entry = entry.map_err(unreadable)?;
-        let path = entry.path().map_err(unreadable)?.into_owned();
+        let mut entry = entry.map_err(no_tar)?;
+        let path = entry.path().map_err(no_tar)?.into_owned();
         let path = path.strip_prefix("./").unwrap_or(&path);
         let place = match path.strip_prefix("blobs/sha256") {
             Ok(name) if name.to_str().is_some_and(is_digest) => blobs.join(name),
@@ -310,8 +267,7 @@ fn choose(parts: &[Part]) -> Result<&Part, ImageError> {
         let platform = part.platform.as_ref();
         platform.is_none_or(|it| it.os == "linux" && it.architecture == architecture)
     };
-    let missing = || ImageError::Unsupported { what: format!("no manifest for {architecture}") };
-    parts.iter().find(fits).ok_or_else(missing)
+    parts.iter().find(fits).ok_or(ImageError::Foreign { architecture })
 }
 
 fn layers(
