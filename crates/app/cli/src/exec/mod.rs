@@ -1,6 +1,10 @@
 //! `opengpu exec`: programs on this machine, exactly as the network would run them.
 
+#[cfg(target_os = "linux")]
+mod least;
 mod list;
+#[cfg(target_os = "linux")]
+mod piped;
 mod progress;
 mod remove;
 mod run;

@@ -1,18 +1,19 @@
 //! `opengpu exec shell`: a rental on this machine, at this terminal.
 //!
 //! Three threads carry bytes: keys in, screen out, signals. The rental itself is
-//! [`opengpu_exec::native::Rental`]; here is only what a terminal needs.
+//! [`opengpu_exec::native::Rental`]; here is only what a terminal needs. Where there is none, and
+//! input is piped, it is [`piped`]'s.
 
-use super::terminal::{self, Raw};
-use crate::{
-    exit::{Complaint, Exit, Passed},
-    values,
+use super::{
+    least, piped,
+    terminal::{self, Raw},
 };
+use crate::exit::{Complaint, Exit, Passed};
 use anyhow::Result;
 use clap::Args;
 use opengpu_exec::native::image::{self, ImageError, ImageLimits};
 use opengpu_exec::native::{
-    Control, How, Keys, Limits, Network, Rental, Root, Sandbox, SandboxError, Spec, Stream, shell,
+    How, Keys, Limits, Network, Rental, Root, Sandbox, SandboxError, Spec, Stopper, shell,
 };
 use opengpu_exec::program::ByteSize;
 use opengpu_types::Millis;
@@ -20,7 +21,7 @@ use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH},
     iterator::Signals,
 };
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
 use std::sync::{
     Arc,
@@ -35,13 +36,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FOLDER or NAME")]
     image: Option<String>,
     /// Memory of everything in it together.
-    #[arg(long, value_name = "SIZE", default_value = "1 GiB")]
+    #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = least::memory)]
     memory: ByteSize,
     /// When it ends by itself.
-    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = values::span)]
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = least::time)]
     time: Millis,
     /// Processes and threads at one time.
-    #[arg(long, value_name = "COUNT", default_value_t = 256)]
+    #[arg(long, value_name = "COUNT", default_value = "256",
+          value_parser = least::processes)]
     processes: u64,
     /// Grant it the internet, but neither this machine nor what is near it.
     #[arg(long)]
@@ -55,29 +57,37 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let sandbox = Sandbox::new().map_err(of_sandbox)?;
     let spec = arguments.spec()?;
     let limits = spec.limits;
-    let mut rental = Rental::start(&sandbox, spec, terminal::size()).map_err(of_sandbox)?;
-    let control = rental.control();
-    let signal = listen(&control)?;
-    let raw = Raw::enter(rustix::stdio::stdin())?;
-    let keys = rental.input();
-    let ending = control.clone();
-    // It waits for a key that may never come, and ends with this process.
-    let at_a_terminal = raw.is_some();
-    std::thread::spawn(move || type_in(keys, &ending, at_a_terminal));
-    if let Some(screen) = rental.output() {
-        show(screen, &control);
-    }
-    let ended = rental.wait();
-    drop(raw);
-    let how = ended.map_err(of_sandbox)?.0.how;
-    if at_a_terminal && !matches!(how, How::Exited(_)) {
-        // Whoever was ended had no time to tidy up the screen.
-        let _ = io::stdout().lock().write_all(TIDY);
-    }
-    match signal.load(Ordering::Relaxed) {
+    let (how, signal) = if io::stdin().is_terminal() {
+        at_a_terminal(&sandbox, spec)?
+    } else {
+        piped::run(&sandbox, spec)?
+    };
+    match signal {
         0 => conclude(how, &limits),
         signal => Err(Passed::signal(signal).into()),
     }
+}
+
+/// Runs a guest on a terminal of its own, and tells how it ended and the signal that ended it.
+fn at_a_terminal(sandbox: &Sandbox, spec: Spec) -> Result<(How, i32)> {
+    let mut rental = Rental::start(sandbox, spec, terminal::size()).map_err(of_sandbox)?;
+    let control = rental.control();
+    let stopper = control.stopper();
+    // A guest that has ended has no size.
+    let signal = listen(stopper.clone(), move || drop(control.resize(terminal::size())))?;
+    let raw = Raw::enter(rustix::stdio::stdin())?;
+    let (keys, ending) = (rental.input(), stopper.clone());
+    // It waits for a key that may never come, and ends with this process.
+    std::thread::spawn(move || type_in(keys, &ending));
+    piped::pass_on(rental.output(), io::stdout(), &stopper);
+    let ended = rental.wait();
+    drop(raw);
+    let how = ended.map_err(of_sandbox)?.0.how;
+    if !matches!(how, How::Exited(_)) {
+        // Whoever was ended had no time to tidy up the screen.
+        let _ = io::stdout().lock().write_all(TIDY);
+    }
+    Ok((how, seen(&signal)))
 }
 
 impl Arguments {
@@ -131,63 +141,48 @@ fn open(image: &str) -> Result<Root> {
 /// The first screen, no mouse, no brackets around what is pasted, a cursor, plain letters.
 const TIDY: &[u8] = b"\x1b[?1049l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?2004l\x1b[?25h\x1b[0m";
 /// Bytes that are carried at once.
-const PIECE: usize = 16 << 10;
-/// What a terminal sends for the end of input.
-const END_OF_INPUT: u8 = 4;
+pub(super) const PIECE: usize = 16 << 10;
 
-/// Changes the size with the window's, and ends the rental on a signal, which is kept.
-fn listen(control: &Control) -> io::Result<Arc<AtomicI32>> {
+/// Tells when the window changes, and ends the rental on a signal, which is kept.
+pub(super) fn listen(
+    stopper: Stopper,
+    changed: impl Fn() + Send + 'static,
+) -> io::Result<Arc<AtomicI32>> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH])?;
-    let (seen, control) = (Arc::new(AtomicI32::new(0)), control.clone());
+    let seen = Arc::new(AtomicI32::new(0));
     let noted = Arc::clone(&seen);
     std::thread::spawn(move || {
         for signal in signals.forever() {
             if signal == SIGWINCH {
-                // A guest that has ended has no size.
-                let _ = control.resize(terminal::size());
+                changed();
             } else {
                 noted.store(signal, Ordering::Relaxed);
-                control.end();
+                stopper.stop();
             }
         }
     });
     Ok(seen)
 }
 
-/// Hands on keys until there are none; a terminal that is gone ends the rental.
-fn type_in(mut keys: Keys, control: &Control, at_a_terminal: bool) {
+/// The signal that was kept; zero if there was none.
+pub(super) fn seen(signal: &AtomicI32) -> i32 {
+    signal.load(Ordering::Relaxed)
+}
+
+/// Hands on keys until the terminal is gone, which ends the rental.
+fn type_in(mut keys: Keys, stopper: &Stopper) {
     let mut piece = vec![0; PIECE];
-    let mut last = b'\n';
     loop {
         let read = match io::stdin().lock().read(&mut piece) {
             Ok(count @ 1..) => piece.get(..count).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Ok(_) | Err(_) => break,
         };
-        last = read.last().copied().unwrap_or(last);
         if keys.write_all(read).is_err() {
             return;
         }
     }
-    if at_a_terminal {
-        control.end();
-        return;
-    }
-    // Within a line the first one only hands the line on.
-    let ends: &[u8] = if last == b'\n' { &[END_OF_INPUT] } else { &[END_OF_INPUT; 2] };
-    let _ = keys.write_all(ends);
-}
-
-/// Shows what comes until the last program on the terminal is gone.
-fn show(mut screen: Stream, control: &Control) {
-    let mut piece = vec![0; PIECE];
-    let mut stdout = io::stdout().lock();
-    while let Ok(count @ 1..) = screen.read(&mut piece) {
-        let shown = stdout.write_all(piece.get(..count).unwrap_or_default());
-        if shown.and_then(|()| stdout.flush()).is_err() {
-            control.end();
-        }
-    }
+    stopper.stop();
 }
 
 /// The end of a rental as this program's own.
@@ -196,7 +191,10 @@ fn conclude(how: How, limits: &Limits) -> Result<()> {
         How::Exited(0) => return Ok(()),
         How::Exited(code) => return Err(Passed::code(code).into()),
         How::Signalled(signal) => return Err(Passed::signal(signal).into()),
-        How::Cancelled => return Err(Complaint::new(Exit::Failed, "the terminal is gone").into()),
+        How::Cancelled => {
+            let gone = "the terminal, or whoever reads the output, is gone";
+            return Err(Complaint::new(Exit::Failed, gone).into());
+        }
         How::Deadline | How::Cpu => {
             (format!("its time of {} s is over", limits.wall.as_secs()), "more with --time 4h")
         }
@@ -210,7 +208,7 @@ fn conclude(how: How, limits: &Limits) -> Result<()> {
     Err(Complaint::new(Exit::Failed, format!("the shell was ended: {what}")).hint(hint).into())
 }
 
-fn of_sandbox(error: SandboxError) -> Complaint {
+pub(super) fn of_sandbox(error: SandboxError) -> Complaint {
     match error {
         SandboxError::Refused(_) | SandboxError::Command { .. } => {
             Complaint::usage(error.to_string())

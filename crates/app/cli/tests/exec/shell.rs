@@ -233,18 +233,46 @@ fn a_bomb_in_a_shell_ends_by_the_limits() {
 }
 
 #[test]
-fn a_shell_without_a_terminal_takes_what_is_piped() {
+fn a_shell_without_a_terminal_takes_what_is_piped_and_shows_nothing_of_it() {
     let machine = Machine::new();
-    let mut command = machine.command(&["exec", "shell", "sh"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut command = machine.command(&["exec", "shell"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(b"echo a$((6 * 7)); exit 3").unwrap();
+    // What a command of the script reads is the next line, as anywhere.
+    let script = b"read x\nforty-two\necho $x; echo loud >&2; tty\nexit 3";
+    child.stdin.take().unwrap().write_all(script).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert!(String::from_utf8_lossy(&output.stdout).contains("a42\r\n"), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "forty-two\nnot a tty\n");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "loud\n");
     assert_eq!(output.status.code(), Some(3));
     let (code, said) = machine.failure(&["exec", "shell", "/no/such/program"]);
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("/no/such/program"), "{said}");
+}
+
+#[test]
+fn a_signal_ends_a_shell_without_a_terminal() {
+    let machine = Machine::new();
+    let mut command = machine.command(&["exec", "shell", "sleep", "3008"]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    waits_for("sleep 3008");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    gone("sleep 3008");
+}
+
+#[test]
+fn too_little_is_a_wrong_argument_and_the_least_is_named() {
+    let machine = Machine::new();
+    for (option, value, least) in
+        [("--memory", "100", "16 MiB"), ("--time", "0s", "1s"), ("--processes", "0", "2")]
+    {
+        let (code, said) = machine.failure(&["exec", "shell", option, value, "true"]);
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains(&format!("the least is {least}")), "{said}");
+        let given = machine.output(&["exec", "shell", option, least, "true"]);
+        assert_eq!(given.status.code(), Some(0), "{option} {least}: {given:?}");
+    }
 }
 
 /// A machine whose folder the user of the sandbox can reach, too.

@@ -133,7 +133,7 @@ impl Guest {
     }
 
     /// What ends it from any thread.
-    pub(super) fn stopper(&self) -> Stopper {
+    pub fn stopper(&self) -> Stopper {
         Stopper(Arc::clone(&self.switch))
     }
 
@@ -236,10 +236,11 @@ impl Read for Stream {
 
 /// Ends a guest from any thread.
 #[derive(Clone, Debug)]
-pub(super) struct Stopper(Arc<Switch>);
+pub struct Stopper(Arc<Switch>);
 
 impl Stopper {
-    pub(super) fn stop(&self) {
+    /// Ends it now, with everything that it started.
+    pub fn stop(&self) {
         self.0.stop(How::Cancelled);
     }
 }

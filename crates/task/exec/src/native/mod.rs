@@ -44,7 +44,7 @@ pub use backend::Scripts;
 pub use cgroup::Cgroup;
 pub use collect::{Output, OutputError, Outputs};
 pub use error::{Refusal, SandboxError};
-pub use guest::{Ended, Finished, Guest, How, Stream, Usage};
+pub use guest::{Ended, Finished, Guest, How, Stopper, Stream, Usage};
 pub use inner::{INNER, inner_main};
 pub use probe::Probe;
 pub use rental::{Control, Keys, Rental, shell};

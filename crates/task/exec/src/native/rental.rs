@@ -114,9 +114,9 @@ impl Control {
         Ok(terminal::resize(&*self.terminal, size)?)
     }
 
-    /// Ends it now, with everything that it started.
-    pub fn end(&self) {
-        self.stopper.stop();
+    /// What ends it.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
     }
 }
 

@@ -614,7 +614,7 @@ fn a_rental_is_bytes_in_and_bytes_out(sandbox: &Sandbox) {
     spec.limits.wall = Duration::from_secs(60);
     let mut rental = Rental::start(sandbox, spec, size).unwrap();
     rental.output().unwrap().read_exact(&mut [0; 2]).unwrap();
-    rental.control().end();
+    rental.control().stopper().stop();
     assert_eq!(rental.wait().unwrap().0.how, How::Cancelled);
     assert_eq!(processes_with(&["1007"]), 0);
 }
