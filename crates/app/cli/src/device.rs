@@ -51,10 +51,25 @@ fn list(context: &Context) -> Result<()> {
         let titles = ["id", "name", "kind", "api", "memory", "driver"];
         table(titles, devices.iter().map(row))
     })?;
-    if !devices.iter().any(is_gpu) {
-        context.output.note("no GPU was found: `opengpu doctor` says what is missing");
+    if let Some(note) = note(&devices) {
+        context.output.note(note);
     }
     Ok(())
+}
+
+/// What a machine without a GPU can still do, in words.
+fn note(devices: &[Device]) -> Option<String> {
+    if devices.iter().any(is_gpu) {
+        return None;
+    }
+    let doctor = "`opengpu doctor` says what a GPU would need";
+    Some(match devices.iter().find(|device| device.kind == Kind::Software) {
+        Some(software) => format!(
+            "no GPU was found; kernels still run, slowly, in software on {}: {doctor}",
+            software.id
+        ),
+        None => format!("no GPU was found, and no software that runs kernels: {doctor}"),
+    })
 }
 
 /// Software that behaves like a GPU is none.

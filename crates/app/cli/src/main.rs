@@ -20,6 +20,8 @@ mod exit;
 mod model;
 mod node;
 mod output;
+#[cfg(target_os = "linux")]
+mod quiet;
 mod stake;
 mod submit;
 mod tx;
@@ -44,6 +46,8 @@ fn main() -> ExitCode {
     if let Some(code) = opengpu_exec::native::inner_main(std::env::args_os().skip(1)) {
         return code;
     }
+    #[cfg(target_os = "linux")]
+    quiet::without_a_desktop();
     let ended = if std::env::args_os().nth(1).is_some_and(|word| word == EXECUTOR) {
         opengpu_exec::child::serve().map_err(anyhow::Error::from)
     } else {

@@ -3,6 +3,7 @@
 use crate::backend::{Backend, Missing, Prepared};
 use crate::fault::Refusal;
 use crate::program::{Kind, Program};
+use crate::supervisor::DEVICE;
 use std::collections::BTreeMap;
 
 /// The back ends of this build.
@@ -62,6 +63,44 @@ impl Registry {
                 reason: format!("this executor cannot run programs of kind `{kind}`"),
             });
         };
+        if let Ok(device) = std::env::var(DEVICE) {
+            check_device(kind, &device)?;
+        }
         backend.prepare(program)
+    }
+}
+
+/// The device that every machine has, and that most kinds of programs compute on.
+const PROCESSOR: &str = "cpu";
+
+/// Whether programs of a kind can compute on the device that somebody chose for them.
+fn check_device(kind: Kind, device: &str) -> Result<(), Refusal> {
+    match kind {
+        // It opens the device itself, and says what is wrong with it.
+        Kind::Gpu => Ok(()),
+        _ if device == PROCESSOR => Ok(()),
+        // A module may order kernels later.
+        #[cfg(feature = "gpu")]
+        Kind::Wasm => crate::gpu::chosen().map(drop),
+        _ => Err(Refusal::Machine {
+            reason: format!(
+                "programs of kind `{kind}` use no GPU: leave the device `{device}` out, or name \
+                 `{PROCESSOR}`"
+            ),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_computes_on_the_processor_takes_no_other_device() {
+        for kind in [Kind::Llm, Kind::Train, Kind::Onnx, Kind::Native] {
+            assert_eq!(check_device(kind, "cpu"), Ok(()));
+            let refused = check_device(kind, "10de-2684-0").unwrap_err().to_string();
+            assert!(refused.contains(&format!("kind `{kind}` use no GPU")), "{refused}");
+        }
     }
 }

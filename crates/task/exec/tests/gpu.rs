@@ -73,7 +73,10 @@ fn every_adapter_is_listed_once_and_found_by_its_id() {
         assert_eq!(found.info(), adapter.info());
     }
     let id = AdapterId::new("ffff-ffff-0");
-    assert_eq!(Adapter::find(&id).unwrap_err(), GpuError::NoAdapter { id });
+    let others: Vec<_> = adapters.iter().map(|adapter| adapter.info().id.clone()).collect();
+    let error = Adapter::find(&id).unwrap_err();
+    assert!(error.to_string().contains(&others[0].to_string()), "{error}");
+    assert_eq!(error, GpuError::NoAdapter { id, others });
 }
 
 #[test]

@@ -10,6 +10,7 @@
 
 #[cfg(target_os = "linux")]
 mod conversation;
+mod device;
 mod mistakes;
 mod models;
 #[cfg(target_os = "linux")]

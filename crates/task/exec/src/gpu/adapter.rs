@@ -122,8 +122,14 @@ impl Adapter {
 
     /// The adapter with this id.
     pub fn find(id: &AdapterId) -> Result<Self, GpuError> {
-        let found = adapters().into_iter().find(|adapter| adapter.info.id == *id);
-        found.ok_or_else(|| GpuError::NoAdapter { id: id.clone() })
+        let mut all = adapters();
+        match all.iter().position(|adapter| adapter.info.id == *id) {
+            Some(place) => Ok(all.swap_remove(place)),
+            None => {
+                let others = all.into_iter().map(|adapter| adapter.info.id).collect();
+                Err(GpuError::NoAdapter { id: id.clone(), others })
+            }
+        }
     }
 
     pub(super) const fn inner(&self) -> &wgpu::Adapter {

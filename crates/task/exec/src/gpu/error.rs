@@ -14,10 +14,12 @@ pub const MESSAGE_MAX: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GpuError {
     /// The machine has no such adapter.
-    #[error("there is no adapter {id} on this machine")]
+    #[error("there is no GPU `{id}` on this machine{}", listed(.others))]
     NoAdapter {
         /// The one that was wanted.
         id: AdapterId,
+        /// Those that there are.
+        others: Vec<AdapterId>,
     },
     /// The driver did not open the adapter.
     #[error("{name} could not be opened: {reason}")]
@@ -93,6 +95,12 @@ impl GpuError {
 /// The line of a kernel, in words.
 fn place(line: Option<u32>) -> String {
     line.map_or_else(String::new, |line| format!(" in line {line}"))
+}
+
+/// The ids that exist, in words.
+fn listed(ids: &[AdapterId]) -> String {
+    let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
+    if ids.is_empty() { String::new() } else { format!(", which has {}", ids.join(", ")) }
 }
 
 /// At most [`MESSAGE_MAX`] bytes of a message, cut between two characters.
