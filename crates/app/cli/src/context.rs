@@ -7,7 +7,9 @@ use crate::{
     output::Output,
 };
 use anyhow::{Context as _, Result};
-use opengpu_client::{Keystore, Passphrase, Rpc, WalletError, rpc::DEFAULT_URL};
+use opengpu_client::{
+    Keystore, Passphrase, Rpc, WalletError, rpc::DEFAULT_URL, wallet::create_folder,
+};
 use opengpu_crypto::{Keypair, KeystoreError};
 use opengpu_types::Address;
 use std::{
@@ -48,6 +50,12 @@ impl Context {
             wallet: settings.wallet,
             passphrase_file: global.passphrase_file.or(settings.passphrase_file),
         })
+    }
+
+    /// Makes the home folder, closed to others: what is kept there is the user's own. One that exists
+    /// stays as it is.
+    pub(crate) fn make_home(&self) -> Result<()> {
+        Ok(create_folder(&self.home)?)
     }
 
     /// The key that acts: the given one, or the one of the settings.

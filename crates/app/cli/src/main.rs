@@ -70,8 +70,14 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Noun::Exec(command) => exec::run(&context, command),
         Noun::Device(command) => device::run(&context, command),
         Noun::Doctor => device::doctor(&context),
-        Noun::Serve(arguments) => model::serve::run(&context, &arguments),
-        Noun::Chat(arguments) => model::chat::run(&context, &arguments),
+        Noun::Serve(arguments) => {
+            context.make_home()?;
+            model::serve::run(&context, &arguments)
+        }
+        Noun::Chat(arguments) => {
+            context.make_home()?;
+            model::chat::run(&context, &arguments)
+        }
         Noun::Dev(command) => dev::run(&context, command),
         Noun::Completions { shell } => completions::run(shell),
     }

@@ -41,7 +41,10 @@ pub(crate) enum Command {
 
 pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
     match command {
-        Command::Run(arguments) => run::run(context, &arguments),
+        Command::Run(arguments) => {
+            context.make_home()?;
+            run::run(context, &arguments)
+        }
         Command::Segment(arguments) => segment::run(context, &arguments),
         Command::List => list::run(context),
         Command::Remove(arguments) => remove::run(context, &arguments),

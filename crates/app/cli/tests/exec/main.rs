@@ -311,6 +311,22 @@ fn run_state(facts: &str, index: usize) -> String {
     facts["segments"][index]["state"].as_str().unwrap().to_owned()
 }
 
+#[cfg(unix)]
+#[test]
+fn a_new_home_folder_is_closed_to_others_and_an_old_one_is_left_as_it_is() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let machine = Machine::new();
+    let home = machine.0.path().join("new");
+    let program = example("sha256-search");
+    let mode = || fs::metadata(&home).unwrap().permissions().mode() & 0o777;
+    for wanted in [0o700, 0o755] {
+        let mut command = machine.command(&["exec", "run", program.to_str().unwrap()]);
+        assert!(command.env("OPENGPU_HOME", &home).output().unwrap().status.success());
+        assert_eq!(mode(), wanted);
+        fs::set_permissions(&home, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
 #[test]
 fn mistakes_are_explained() {
     let machine = Machine::new();

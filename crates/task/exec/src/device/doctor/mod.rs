@@ -81,6 +81,8 @@ pub fn checks(cache: &Path) -> Vec<Check> {
         "run programs of strangers on Linux, or as a user who owns nothing",
     ));
     checks.push(disk(cache));
+    #[cfg(unix)]
+    checks.extend(home(cache));
     checks.extend(memory(&machine));
     checks.push(python(&machine));
     checks
@@ -197,6 +199,21 @@ fn judge_disk(free: u64, folder: &Path) -> Check {
     Check::warn(DISK_NAME, found, fix)
 }
 
+/// Whether others keep out of the home folder; none if it is not made yet.
+#[cfg(unix)]
+fn home(folder: &Path) -> Option<Check> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::metadata(folder).ok()?.permissions().mode() & 0o777;
+    let name = "home folder";
+    let found = format!("{} has mode {mode:04o}", folder.display());
+    Some(if mode & 0o077 == 0 {
+        Check::ok(name, found)
+    } else {
+        let fix = format!("chmod 700 {}", folder.display());
+        Check::warn(name, format!("{found}: others may look into it"), fix)
+    })
+}
+
 #[cfg(unix)]
 fn free_space(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
@@ -271,6 +288,22 @@ mod tests {
         assert_eq!(check.state, State::Warn);
         assert_eq!(check.found, "19 GiB free at /cache");
         assert!(check.fix.unwrap().contains("20 GiB"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_home_folder_that_others_may_look_into_is_told() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(home(&root.path().join("none")), None);
+        let mode = |bits| {
+            std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(bits)).unwrap();
+            home(root.path()).unwrap()
+        };
+        assert_eq!(mode(0o700).state, State::Ok);
+        let check = mode(0o755);
+        assert_eq!(check.state, State::Warn);
+        assert_eq!(check.fix.unwrap(), format!("chmod 700 {}", root.path().display()));
     }
 
     #[test]
