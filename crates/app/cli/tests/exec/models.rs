@@ -171,6 +171,8 @@ fn the_doctor_says_which_programs_this_machine_runs_and_what_brings_the_rest() {
     for kind in ["wasm", "gpu", "llm", "onnx", "train", "native"] {
         assert_eq!(here(kind)["state"], "ok", "{kind}: {}", here(kind));
     }
+    let found = here("llm")["found"].as_str().unwrap().to_owned();
+    assert!(found.contains("none is built in") && found.contains("opengpu chat"), "{found}");
     let without = states(Some(&empty))("onnx");
     assert_eq!(
         (without["state"].as_str(), without["fix"].as_str()),

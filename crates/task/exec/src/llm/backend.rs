@@ -29,9 +29,12 @@ struct Settings {
 
 impl Backend for Models {
     fn probe(&self) -> Result<String, Missing> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let folder = crate::program::models().unwrap_or_default();
         Ok(format!(
-            "models on {} threads",
-            std::thread::available_parallelism().map_or(1, usize::from)
+            "models of the llama family in GGUF files, on {threads} threads; none is built in: \
+             download one (huggingface.co has many), then `opengpu chat FILE`, or keep it in {}",
+            folder.display()
         ))
     }
 

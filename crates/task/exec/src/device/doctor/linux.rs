@@ -1,4 +1,8 @@
 //! Whether programs can be locked in: namespaces, control groups, filters.
+//!
+//! Whether a guest has its walls is looked at in one place, which is the sandbox's own
+//! ([`Sandbox::probe`]); here it is said in words, with what helps. What only executors need is looked
+//! at here.
 
 use std::{fs, path::PathBuf};
 
@@ -8,24 +12,26 @@ use landlock::{
 };
 
 use super::{Check, Machine, Packages, said};
+use crate::native::{Cgroup, Probe, Sandbox};
 
 /// The version of Landlock from which on truncating is covered.
 const LANDLOCK_WANTED: u32 = 3;
 
 /// All checks about locking in.
 pub(super) fn checks(machine: &Machine) -> Vec<Check> {
+    let probe = Sandbox::probe();
     vec![
-        bubblewrap(machine),
-        namespaces(machine),
-        cgroups(machine),
+        bubblewrap(machine, &probe),
+        namespaces(machine, &probe),
+        cgroups(machine, &probe),
         judge_landlock(landlock()),
         seccomp(machine),
-        engine(machine),
-        network(machine),
+        engine(machine, &probe),
+        network(machine, &probe),
     ]
 }
 
-fn bubblewrap(machine: &Machine) -> Check {
+fn bubblewrap(machine: &Machine, probe: &Probe) -> Check {
     let name = "bubblewrap";
     let packages = Packages {
         debian: "bubblewrap",
@@ -33,13 +39,13 @@ fn bubblewrap(machine: &Machine) -> Check {
         arch: "bubblewrap",
         suse: "bubblewrap",
     };
-    match machine.program("bwrap") {
+    match &probe.bwrap {
         None => Check::failed(
             name,
             "not found: scripts and containers have no sandbox",
             machine.install(packages),
         ),
-        Some(program) if machine.real => match said(&program, &["--version"]) {
+        Some(program) if machine.real => match said(program, &["--version"]) {
             Some(version) => Check::ok(name, version),
             None => Check::failed(
                 name,
@@ -51,7 +57,7 @@ fn bubblewrap(machine: &Machine) -> Check {
     }
 }
 
-fn namespaces(machine: &Machine) -> Check {
+fn namespaces(machine: &Machine, probe: &Probe) -> Check {
     let name = "user namespaces";
     let number = |path: &str| machine.text(path)?.trim().parse::<u64>().ok();
     if number("proc/sys/user/max_user_namespaces").unwrap_or(0) == 0 {
@@ -68,10 +74,8 @@ fn namespaces(machine: &Machine) -> Check {
             "sudo sysctl -w kernel.unprivileged_userns_clone=1",
         );
     }
-    // What the settings promise is tried, too: a profile or an outer sandbox may still forbid it.
-    let tried = machine.program("bwrap").filter(|_| machine.real);
-    let arguments = ["--unshare-all", "--ro-bind", "/", "/", "--", "true"];
-    if tried.is_some_and(|program| said(&program, &arguments).is_none()) {
+    // What the settings promise was tried, too: a profile or an outer sandbox may still forbid it.
+    if probe.bwrap.is_some() && !probe.isolates {
         if number("proc/sys/kernel/apparmor_restrict_unprivileged_userns") == Some(1) {
             return Check::failed(
                 name,
@@ -79,17 +83,19 @@ fn namespaces(machine: &Machine) -> Check {
                 "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
             );
         }
-        return Check::failed(
-            name,
-            "allowed, but bubblewrap could not make them",
-            "bwrap --unshare-all --ro-bind / / -- true",
-        );
+        let found = format!("allowed, but no guest started: {}", probe.missing.join("; "));
+        return Check::failed(name, found, "bwrap --unshare-all --ro-bind / / -- true");
     }
     Check::ok(name, "allowed")
 }
 
-fn cgroups(machine: &Machine) -> Check {
+fn cgroups(machine: &Machine, probe: &Probe) -> Check {
     let name = "control groups";
+    let why = match &probe.cgroup {
+        Cgroup::V2 => return Check::ok(name, "version 2, count what guests use"),
+        Cgroup::V1 => return Check::ok(name, "version 1, count what guests use"),
+        Cgroup::None { why } => why,
+    };
     let delegate = "sudo systemctl edit user@.service, add [Service] and Delegate=yes, \
                     then log in again";
     if !machine.has("sys/fs/cgroup/cgroup.controllers") {
@@ -113,12 +119,7 @@ fn cgroups(machine: &Machine) -> Check {
         let found = format!("version 2, without {}", missing.join(", "));
         return Check::warn(name, found, delegate);
     }
-    let writable = rustix::fs::access(folder.as_path(), rustix::fs::Access::WRITE_OK).is_ok();
-    if writable {
-        Check::ok(name, "version 2, delegated")
-    } else {
-        Check::warn(name, "version 2, not delegated to this user", delegate)
-    }
+    Check::warn(name, format!("version 2, not delegated to this user: {why}"), delegate)
 }
 
 /// The version of Landlock that the kernel has, at most the newest that is known here.
@@ -158,10 +159,11 @@ fn judge_landlock(version: u32) -> Check {
 }
 
 /// Images are handed out by an engine and run in our own sandbox, never by the engine.
-fn engine(machine: &Machine) -> Check {
+fn engine(machine: &Machine, probe: &Probe) -> Check {
     let name = "container images";
-    let has = |program: &str| machine.program(program).is_some();
-    match (["podman", "docker"].into_iter().find(|engine| has(engine)), has("bwrap")) {
+    let engines = [("podman", &probe.podman), ("docker", &probe.docker)];
+    let engine = engines.into_iter().find(|(_, place)| place.is_some()).map(|(name, _)| name);
+    match (engine, probe.bwrap.is_some()) {
         (Some(engine), true) => Check::ok(name, format!("by name from {engine}, in our sandbox")),
         (None, true) => Check::ok(name, "from folders and files; by name with podman or docker"),
         (engine, false) => {
@@ -184,8 +186,11 @@ fn engine(machine: &Machine) -> Check {
 }
 
 /// Without these a guest can be granted no way to the internet; most need none.
-fn network(machine: &Machine) -> Check {
+fn network(machine: &Machine, probe: &Probe) -> Check {
     let name = "network of guests";
+    let Some(why) = &probe.network else {
+        return Check::ok(name, "can be granted, without a way to this machine or what is near");
+    };
     let packages = Packages {
         debian: "slirp4netns",
         fedora: "slirp4netns",
@@ -200,7 +205,7 @@ fn network(machine: &Machine) -> Check {
         let found = "none can be granted: the kernel has no /dev/net/tun";
         return Check::warn(name, found, "sudo modprobe tun");
     }
-    Check::ok(name, "can be granted, without a way to this machine or what is near")
+    Check::warn(name, "none can be granted", why)
 }
 
 fn seccomp(machine: &Machine) -> Check {
@@ -232,56 +237,94 @@ mod tests {
         Machine { root: root.to_owned(), path: OsString::new(), real: false }
     }
 
+    /// A machine without anything for guests.
+    fn nothing() -> Probe {
+        Probe {
+            bwrap: None,
+            podman: None,
+            docker: None,
+            runc: None,
+            isolates: false,
+            network: Some("a network for a guest needs something".to_owned()),
+            landlock: 0,
+            cgroup: Cgroup::None { why: "none are mounted".to_owned() },
+            missing: vec!["bubblewrap is not installed".to_owned()],
+        }
+    }
+
+    /// One on which guests have their walls.
+    fn walled() -> Probe {
+        let bwrap = Some(PathBuf::from("/usr/bin/bwrap"));
+        Probe { bwrap, isolates: true, missing: Vec::new(), ..nothing() }
+    }
+
     #[test]
     fn without_a_sandbox_the_package_is_named() {
         let root = tempfile::tempdir().unwrap();
-        let check = bubblewrap(&machine(root.path()));
+        let machine = machine(root.path());
+        let check = bubblewrap(&machine, &nothing());
         assert_eq!(check.state, State::Failed);
         assert_eq!(check.fix.as_deref(), Some("sudo apt install bubblewrap"));
-        write(root.path(), "bin/bwrap", "");
-        let path = root.path().join("bin").into_os_string();
-        let machine = Machine { path, ..machine(root.path()) };
-        assert_eq!(bubblewrap(&machine).state, State::Ok);
+        assert_eq!(bubblewrap(&machine, &walled()).state, State::Ok);
     }
 
     #[test]
     fn each_way_to_forbid_namespaces_has_its_own_setting() {
         let root = tempfile::tempdir().unwrap();
         let machine = machine(root.path());
-        assert!(namespaces(&machine).fix.unwrap().contains("user.max_user_namespaces"));
+        let fix = |probe: &Probe| namespaces(&machine, probe).fix.unwrap();
+        assert!(fix(&walled()).contains("user.max_user_namespaces"));
         write(root.path(), "proc/sys/user/max_user_namespaces", "1000\n");
-        assert_eq!(namespaces(&machine).state, State::Ok);
+        assert_eq!(namespaces(&machine, &walled()).state, State::Ok);
+        let told = vec!["the tool says why".to_owned()];
+        let tried = Probe { isolates: false, missing: told, ..walled() };
+        let check = namespaces(&machine, &tried);
+        assert_eq!(check.state, State::Failed);
+        assert!(check.found.contains("the tool says why"), "{}", check.found);
+        write(root.path(), "proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n");
+        assert!(fix(&tried).contains("apparmor_restrict_unprivileged_userns=0"));
         write(root.path(), "proc/sys/kernel/unprivileged_userns_clone", "0\n");
-        assert!(namespaces(&machine).fix.unwrap().contains("unprivileged_userns_clone=1"));
+        assert!(fix(&walled()).contains("unprivileged_userns_clone=1"));
     }
 
     #[test]
-    fn control_groups_are_judged_by_version_and_delegation() {
+    fn control_groups_that_do_not_count_are_judged_by_version_and_delegation() {
         let root = tempfile::tempdir().unwrap();
         let machine = machine(root.path());
-        assert!(cgroups(&machine).found.starts_with("none"));
+        let found = || cgroups(&machine, &nothing()).found;
+        assert!(found().starts_with("none"));
         write(root.path(), "sys/fs/cgroup/memory/tasks", "");
-        assert!(cgroups(&machine).found.starts_with("version 1"));
+        assert!(found().starts_with("version 1: limits need the administrator"));
         write(root.path(), "sys/fs/cgroup/cgroup.controllers", "cpu memory pids");
         write(root.path(), "proc/self/cgroup", "0::/user.slice/me\n");
-        assert!(cgroups(&machine).found.contains("without cpu, memory, pids"));
+        assert!(found().contains("without cpu, memory, pids"));
         let own = "sys/fs/cgroup/user.slice/me/cgroup.controllers";
         write(root.path(), own, "cpuset cpu io memory pids\n");
-        assert_eq!(cgroups(&machine).found, "version 2, delegated");
+        assert!(found().starts_with("version 2, not delegated"));
+    }
+
+    #[test]
+    fn control_groups_that_count_are_well_whatever_their_version() {
+        let root = tempfile::tempdir().unwrap();
+        let machine = machine(root.path());
+        write(root.path(), "sys/fs/cgroup/memory/tasks", "");
+        for cgroup in [Cgroup::V1, Cgroup::V2] {
+            let probe = Probe { cgroup, ..walled() };
+            assert_eq!(cgroups(&machine, &probe).state, State::Ok);
+        }
     }
 
     #[test]
     fn an_engine_alone_runs_no_images() {
         let root = tempfile::tempdir().unwrap();
-        write(root.path(), "bin/docker", "");
-        let path = root.path().join("bin").into_os_string();
-        let machine = Machine { path, ..machine(root.path()) };
-        let check = engine(&machine);
+        let machine = machine(root.path());
+        let docker = || Some(PathBuf::from("/usr/bin/docker"));
+        let check = engine(&machine, &Probe { docker: docker(), ..nothing() });
         assert_eq!(check.state, State::Failed);
         assert!(check.found.contains("docker is here, but"), "{}", check.found);
-        write(root.path(), "bin/bwrap", "");
-        assert_eq!(engine(&machine).state, State::Ok);
-        assert!(engine(&machine).found.contains("docker"));
+        let check = engine(&machine, &Probe { docker: docker(), ..walled() });
+        assert_eq!(check.state, State::Ok);
+        assert!(check.found.contains("docker"), "{}", check.found);
     }
 
     #[test]
@@ -289,11 +332,14 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("bin").into_os_string();
         let machine = Machine { path, ..machine(root.path()) };
-        assert_eq!(network(&machine).fix.as_deref(), Some("sudo apt install slirp4netns"));
+        let fix = || network(&machine, &walled()).fix.unwrap();
+        assert_eq!(fix(), "sudo apt install slirp4netns");
         write(root.path(), "bin/slirp4netns", "");
-        assert!(network(&machine).fix.unwrap().contains("modprobe tun"));
+        assert!(fix().contains("modprobe tun"));
         write(root.path(), "dev/net/tun", "");
-        assert_eq!(network(&machine).state, State::Ok);
+        assert_eq!(fix(), "a network for a guest needs something");
+        let granted = Probe { network: None, ..walled() };
+        assert_eq!(network(&machine, &granted).state, State::Ok);
     }
 
     #[test]
