@@ -6,9 +6,9 @@ A PPM or PGM picture is kept as it is, of several the last, each point SCALE tim
 nbody becomes a picture of the paths; what ends in .rgba is a square of four bytes for each point.
 """
 
+import argparse
 import math
 import struct
-import sys
 import zlib
 
 COLOURS = [(255, 221, 87), (114, 187, 255), (255, 138, 101), (129, 199, 132), (200, 230, 201),
@@ -63,15 +63,28 @@ def paths(data, side=400, reach=11_000):
     return side, side, 3, bytes(points)
 
 
-def main(output, target, scale="1"):
+def read(output):
     with open(output, "rb") as file:
         data = file.read()
     if output.endswith(".rgba"):
-        picture = square(data)
-    else:
-        picture = netpbm(data) if data[:2] in (b"P5", b"P6") else paths(data)
-    with open(target, "wb") as file:
-        file.write(png(*enlarged(*picture, int(scale))))
+        return square(data)
+    return netpbm(data) if data[:2] in (b"P5", b"P6") else paths(data)
 
 
-main(*sys.argv[1:])
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("output", help="what the example wrote")
+    parser.add_argument("png", help="the picture to write")
+    parser.add_argument("scale", nargs="?", type=int, default=1, help="how large a point becomes")
+    given = parser.parse_args()
+    try:
+        picture = read(given.output)
+        with open(given.png, "wb") as file:
+            file.write(png(*enlarged(*picture, given.scale)))
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}")
+    except ValueError:
+        parser.error(f"{given.output}: neither a picture nor a table of nbody")
+
+
+main()

@@ -3,6 +3,7 @@
 Usage: check.py INPUT > OUTPUT
 """
 
+import argparse
 import sys
 
 SIDE, HEAD, STEPS = 64, 16, 128
@@ -18,9 +19,8 @@ def sweep(rows, held):
     return swept
 
 
-def main(path):
-    with open(path, "rb") as file:
-        data = file.read()
+def main(file):
+    data = file.read()
     head, plate = data[:HEAD], data[HEAD:]
     held = [[cell << 7 for cell in plate[y * SIDE : (y + 1) * SIDE]] for y in range(SIDE)]
     rows = held
@@ -29,4 +29,11 @@ def main(path):
         sys.stdout.buffer.write(head + bytes(cell >> 7 for row in rows for cell in row))
 
 
-main(sys.argv[1])
+def arguments():
+    """What is missing is told in words, with exit code 2."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("input", type=argparse.FileType("rb"), help="what the program reads")
+    return parser.parse_args()
+
+
+main(arguments().input)

@@ -3,6 +3,7 @@
 Usage: check.py INPUT > OUTPUT
 """
 
+import argparse
 import sys
 
 
@@ -18,9 +19,8 @@ def sweep(rows, held):
     return swept
 
 
-def main(path):
-    with open(path, encoding="ascii") as file:
-        width, height, steps, sweeps, *numbers = map(int, file.read().split())
+def main(file):
+    width, height, steps, sweeps, *numbers = map(int, file.read().split())
     held = {}
     for at in range(0, len(numbers), 5):
         left, top, across, down, temperature = numbers[at : at + 5]
@@ -34,4 +34,11 @@ def main(path):
     sys.stdout.buffer.write(b"P5\n%d %d\n255\n" % (width, height) + picture)
 
 
-main(sys.argv[1])
+def arguments():
+    """What is missing is told in words, with exit code 2."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("input", type=argparse.FileType("r"), help="what the program reads")
+    return parser.parse_args()
+
+
+main(arguments().input)

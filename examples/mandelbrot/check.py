@@ -3,6 +3,7 @@
 Usage: check.py INPUT > OUTPUT
 """
 
+import argparse
 import sys
 
 ONE = 1 << 28
@@ -27,9 +28,8 @@ def wave(at):
     return min(at % 128, 127 - at % 128) * 255 // 63
 
 
-def main(path):
-    with open(path, encoding="ascii") as file:
-        width, height, most, x, y, span = map(int, file.read().split())
+def main(file):
+    width, height, most, x, y, span = map(int, file.read().split())
     pitch = quotient(quotient(span * ONE, 10**6), width)
     left = quotient(x * ONE, 10**6) - pitch * (width - 1) // 2
     top = quotient(y * ONE, 10**6) + pitch * (height - 1) // 2
@@ -42,4 +42,11 @@ def main(path):
     sys.stdout.buffer.write(b"P6\n%d %d\n255\n" % (width, height) + b"".join(rows))
 
 
-main(sys.argv[1])
+def arguments():
+    """What is missing is told in words, with exit code 2."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("input", type=argparse.FileType("r"), help="what the program reads")
+    return parser.parse_args()
+
+
+main(arguments().input)

@@ -3,8 +3,8 @@
 Usage: check.py INPUT > OUTPUT
 """
 
+import argparse
 import math
-import sys
 
 ONE = 1 << 20
 
@@ -26,9 +26,8 @@ def gain(body, others):
     return [mass, x, y, vx, vy]
 
 
-def main(path):
-    with open(path, encoding="ascii") as file:
-        steps, moves, *numbers = map(int, file.read().split())
+def main(file):
+    steps, moves, *numbers = map(int, file.read().split())
     scale = [ONE, ONE, ONE, ONE << 10, ONE << 10]
     bodies = [
         [quotient(number * by, 1000) for number, by in zip(numbers[at : at + 5], scale)]
@@ -42,4 +41,11 @@ def main(path):
         print(step, *places, sep="\t")
 
 
-main(sys.argv[1])
+def arguments():
+    """What is missing is told in words, with exit code 2."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("input", type=argparse.FileType("r"), help="what the program reads")
+    return parser.parse_args()
+
+
+main(arguments().input)

@@ -3,14 +3,13 @@
 Usage: check.py INPUT > OUTPUT
 """
 
+import argparse
 import collections
 import re
-import sys
 
 
-def main(path):
-    with open(path, "rb") as file:
-        text = file.read()
+def main(file):
+    text = file.read()
     words = [word.lower()[:24].decode() for word in re.findall(rb"[A-Za-z]+", text)]
     counts = collections.Counter(words)
     room, listed = 16384, set()
@@ -24,4 +23,11 @@ def main(path):
         print(word, counts[word], sep="\t")
 
 
-main(sys.argv[1])
+def arguments():
+    """What is missing is told in words, with exit code 2."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("input", type=argparse.FileType("rb"), help="what the program reads")
+    return parser.parse_args()
+
+
+main(arguments().input)
