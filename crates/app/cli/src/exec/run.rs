@@ -68,7 +68,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
 
     artifact::write(&folder.join(OUTPUT), &outcome.output)?;
     let record = Record::write(folder, &program, input, &outcome)?;
-    let (name, place) = runs.settle(unfinished, &record)?;
+    let (name, place) = runs.settle(&unfinished, &record)?;
     match target {
         Target::Stdout => Ok(io::stdout().lock().write_all(&outcome.output)?),
         Target::File(path) => {

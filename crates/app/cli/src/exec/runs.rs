@@ -2,12 +2,11 @@
 
 use crate::{context::Context, exit::Complaint};
 use anyhow::{Context as _, Result};
-use opengpu_exec::{record::Record, scratch};
+use opengpu_exec::{record::Record, scratch::Scratch};
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
-use tempfile::TempDir;
 
 /// How an unfinished run begins: no name of a run does.
 const UNFINISHED: &str = ".unfinished-";
@@ -25,12 +24,16 @@ impl Runs {
     }
 
     /// A folder for a run that begins. It goes away if the run does not end well.
-    pub(super) fn begin(&self) -> Result<TempDir> {
-        scratch::folder(&self.0, UNFINISHED).with_context(|| format!("making {}", self.0.display()))
+    pub(super) fn begin(&self) -> Result<Scratch> {
+        Scratch::make(&self.0, UNFINISHED).with_context(|| format!("making {}", self.0.display()))
     }
 
     /// Keeps a finished run. One that lies there has the same root, and makes room.
-    pub(super) fn settle(&self, unfinished: TempDir, record: &Record) -> Result<(String, PathBuf)> {
+    pub(super) fn settle(
+        &self,
+        unfinished: &Scratch,
+        record: &Record,
+    ) -> Result<(String, PathBuf)> {
         let root: String = record.root().to_string().chars().take(DIGITS).collect();
         let name = format!("{}-{root}", record.facts.name);
         let place = self.0.join(&name);
@@ -38,11 +41,8 @@ impl Runs {
         for _ in 0..ATTEMPTS {
             outcome = fs::rename(unfinished.path(), &place);
             match &outcome {
-                Ok(()) => {
-                    // Nothing is left to remove.
-                    let _ = unfinished.keep();
-                    return Ok((name, place));
-                }
+                // What is dropped now has nothing left to remove.
+                Ok(()) => return Ok((name, place)),
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
                     // Whoever else finishes it may have been quicker.
                     let _ = self.discard(&place);
@@ -102,8 +102,8 @@ impl Runs {
 
     /// Removes a run: it is out of sight at once, whatever happens while its files go.
     pub(super) fn discard(&self, place: &Path) -> Result<()> {
-        let out = scratch::folder(&self.0, UNFINISHED)?;
-        fs::rename(place, out.path().join("run"))?;
-        out.close().with_context(|| format!("removing {}", place.display()))
+        let out = self.begin()?;
+        fs::rename(place, out.path().join("run"))
+            .with_context(|| format!("removing {}", place.display()))
     }
 }

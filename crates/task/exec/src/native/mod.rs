@@ -35,7 +35,6 @@ mod own;
 mod probe;
 pub mod python;
 mod rental;
-mod scratch;
 mod spec;
 mod terminal;
 mod walls;

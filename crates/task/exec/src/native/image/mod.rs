@@ -20,7 +20,7 @@ mod layer;
 pub use engine::named;
 pub use error::ImageError;
 
-use super::scratch::Scratch;
+use crate::scratch::Scratch;
 use flate2::read::MultiGzDecoder;
 use layer::Unpacker;
 use serde::de::DeserializeOwned;

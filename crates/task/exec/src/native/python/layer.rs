@@ -13,10 +13,10 @@
 
 use super::super::error::SandboxError;
 use super::super::guest::How;
-use super::super::scratch::Scratch;
 use super::super::spec::{File, Input, Limits, Spec, Work};
 use super::super::{Guest, Sandbox};
 use super::Environment;
+use crate::scratch::Scratch;
 use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::io;
