@@ -9,8 +9,8 @@ const DESKTOP: &str = "XDG_RUNTIME_DIR";
 /// What switches the layer off.
 const NO_LAYER: &str = "NODEVICE_SELECT";
 
-/// Switches the layer off where there is no desktop. The first thing that `main` does: no thread of
-/// ours must have been started.
+/// Switches the layer off where there is no desktop. `main` does it before any thread of ours is
+/// started.
 pub(crate) fn without_a_desktop() {
     if std::env::var_os(DESKTOP).is_some() {
         return;

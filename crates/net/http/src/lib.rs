@@ -160,7 +160,10 @@ async fn answer(
     };
     // A client that breaks off is not our fault, and at the end nobody is waited for.
     if let Some(Ok(())) = ended {
-        linger(io.into_inner(), limits.linger).await;
+        tokio::select! {
+            () = linger(io.into_inner(), limits.linger) => {}
+            _ = ending.changed() => {}
+        }
     }
 }
 
@@ -176,6 +179,7 @@ mod tests {
     const FOREVER: Duration = Duration::from_secs(3_600);
     const MOMENT: Duration = Duration::from_millis(50);
     const REQUEST: &[u8] = b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n";
+    const HALF: &[u8] = b"POST /large HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n1";
     const LARGE: usize = 32 * 1024 * 1024;
 
     struct Server {
@@ -268,10 +272,24 @@ mod tests {
         for linger in [Linger { silence: MOMENT, ..patient }, Linger { total: MOMENT, ..patient }] {
             let server = with(linger).await;
             let mut half = TcpStream::connect(server.address).await.unwrap();
-            let head = b"POST /large HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n1";
-            half.write_all(head).await.unwrap();
+            half.write_all(HALF).await.unwrap();
             assert!(ask(server.address).await > LARGE, "half a body holds a place");
         }
+    }
+
+    #[tokio::test]
+    async fn the_end_does_not_wait_for_a_client_that_still_sends() {
+        let linger = Linger { silence: FOREVER, total: FOREVER, ..Linger::default() };
+        let server = serve_with(Limits { linger, ..Limits::default() }).await;
+        let mut half = TcpStream::connect(server.address).await.unwrap();
+        half.write_all(HALF).await.unwrap();
+        let mut first = [0; 12];
+        half.read_exact(&mut first).await.unwrap();
+        // The answer was sent, so by now the server waits for the rest of the body.
+        tokio::time::sleep(MOMENT).await;
+        drop(server.end);
+        let ended = tokio::time::timeout(Duration::from_secs(20), server.task).await;
+        ended.expect("it waits for the client").unwrap();
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@
 //! | exact | state, output and metered work are equal bit for bit |
 //! | tolerance | as 32-bit floats, no number is further off than the tolerance, relative to the largest |
 //! | perceptual | as 8-bit samples of a picture, PSNR is 40 dB and SSIM is 0.98 or more; states are exact |
-//! | likelihood | the model chooses the same tokens, or almost: see [`weighed`] |
+//! | likelihood | the model chooses the same tokens, or almost: see [`choices`] |
 //! | none | equal bit for bit; otherwise nobody can tell |
 //!
 //! Exact and none need digests alone; the others need the bytes of both sides. What was claimed is
@@ -14,8 +14,11 @@
 mod picture;
 
 use crate::backend::Weighed;
+use crate::fault::Fault;
 use crate::program::{Class, Manifest};
 use crate::run::Repeated;
+use crate::usage::Usage;
+use opengpu_types::ArtifactId;
 
 /// Least ratio of peak signal to noise of a picture.
 pub const PSNR: f64 = 40.0;
@@ -69,9 +72,46 @@ pub fn compare(manifest: &Manifest, claimed: &Repeated, found: &Repeated) -> Com
     }
 }
 
+/// Judges a claim whose repetition failed: none if the machine may be at fault.
+pub fn failed(manifest: &Manifest, fault: &Fault) -> Option<Comparison> {
+    match fault {
+        Fault::Program { .. }
+        | Fault::Input { .. }
+        | Fault::Fuel { .. }
+        | Fault::TooLarge { .. } => Some(match manifest.class {
+            Class::None => Comparison::Unknown,
+            _ => Comparison::Different { what: format!("whoever repeats it fails: {fault}") },
+        }),
+        Fault::Memory { .. }
+        | Fault::Deadline { .. }
+        | Fault::Cancelled
+        | Fault::Device { .. }
+        | Fault::Crashed { .. } => None,
+    }
+}
+
+/// Judges a segment whose output was weighed: it leaves the state as it was, and the work is that of its
+/// output.
+pub fn weighed(
+    claimed: &Repeated,
+    unchanged: &ArtifactId,
+    weighed: &Weighed,
+    usage: &Usage,
+) -> Comparison {
+    let found = usage.metered();
+    if claimed.segment.state != *unchanged {
+        Comparison::Different { what: "the state is another".to_owned() }
+    } else if claimed.segment.metered != found {
+        let what = format!("the work is {found:?} and not {:?}", claimed.segment.metered);
+        Comparison::Different { what }
+    } else {
+        choices(weighed)
+    }
+}
+
 /// Judges a text by how far its tokens are from what the model would have chosen.
 #[expect(clippy::float_arithmetic, reason = "shares for people")]
-pub fn weighed(weighed: &Weighed) -> Comparison {
+pub fn choices(weighed: &Weighed) -> Comparison {
     let (count, mean, worst) = match weighed {
         Weighed::Wrong { what } => return Comparison::Different { what: what.clone() },
         Weighed::Choices { count, mean, worst } => (*count, *mean, *worst),
@@ -162,7 +202,7 @@ fn perceptual(manifest: &Manifest, claimed: &Repeated, found: &Repeated) -> Comp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use opengpu_types::{ArtifactId, Metered, Segment, SegmentIndex};
+    use opengpu_types::{Metered, Segment, SegmentIndex};
     use opengpu_verify::trace::Emitted;
 
     fn side(state: &[u8], emitted: &[u8]) -> Repeated {
@@ -261,10 +301,21 @@ mod tests {
 
     #[test]
     fn a_text_is_judged_by_its_tokens() {
-        let choices = |mean, worst| weighed(&Weighed::Choices { count: 9, mean, worst });
-        assert!(choices(0, 0).agrees() && choices(MEAN, WORST).agrees());
-        assert!(!choices(MEAN + 1, WORST).agrees() && !choices(0, WORST + 1).agrees());
-        assert!(!weighed(&Weighed::Wrong { what: "no".to_owned() }).agrees());
+        let of = |mean, worst| choices(&Weighed::Choices { count: 9, mean, worst });
+        assert!(of(0, 0).agrees() && of(MEAN, WORST).agrees());
+        assert!(!of(MEAN + 1, WORST).agrees() && !of(0, WORST + 1).agrees());
+        assert!(!choices(&Weighed::Wrong { what: "no".to_owned() }).agrees());
+    }
+
+    #[test]
+    fn a_claim_that_nobody_can_repeat_is_false_unless_the_machine_is_at_fault() {
+        let fuel = Fault::Fuel { limit: 1 };
+        assert!(matches!(failed(&of("exact", ""), &fuel), Some(Comparison::Different { .. })));
+        assert_eq!(failed(&of("none", ""), &fuel), Some(Comparison::Unknown));
+        let late = Fault::Deadline { milliseconds: 1 };
+        for fault in [late, Fault::Memory { limit: 1 }, Fault::Cancelled] {
+            assert_eq!(failed(&of("exact", ""), &fault), None);
+        }
     }
 
     #[test]

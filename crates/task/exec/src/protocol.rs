@@ -15,8 +15,10 @@ use serde::{
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
-/// Bytes of the largest message.
+/// Bytes of the largest message: that of the largest state, and more.
 pub(crate) const FRAME: usize = 300 << 20;
+/// Bytes of the largest part of an output in one message.
+pub(crate) const PART: usize = 16 << 20;
 
 /// From the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
@@ -144,7 +146,7 @@ pub enum News {
         /// What it used.
         usage: Usage,
     },
-    /// The repeated segment, the state after it, and what it emitted.
+    /// The repeated segment and the state after it; what it emitted came before.
     Repeated {
         /// As found here.
         #[serde(with = "coded")]
@@ -153,8 +155,6 @@ pub enum News {
         steps: u64,
         /// After it.
         state: Vec<u8>,
-        /// What it added to the output.
-        emitted: Vec<u8>,
         /// What it used.
         usage: Usage,
     },

@@ -13,7 +13,7 @@
 
 use crate::artifact;
 use crate::fault::Refusal;
-use crate::program::Program;
+use crate::program::{Manifest, Program};
 use crate::protocol::Data;
 use crate::run::{Repeat, Repeated};
 use crate::supervisor::Outcome;
@@ -156,6 +156,11 @@ impl Record {
         Ok(Self { folder: folder.to_owned(), facts, trace })
     }
 
+    /// Whether a folder has a run, good or not.
+    pub fn is_in(folder: &Path) -> bool {
+        folder.join(FACTS).is_file()
+    }
+
     /// Reads a run, and checks that its segments give its root.
     pub fn open(folder: &Path) -> Result<Self, RecordError> {
         let path = folder.join(FACTS);
@@ -173,6 +178,9 @@ impl Record {
             .map_err(|error| RecordError::Damaged(error.to_string()))?;
         if trace.root().to_string() != facts.root {
             return Err(tampered("a segment"));
+        }
+        if !facts.usage.fits(trace.segments()) {
+            return Err(tampered("the usage"));
         }
         Ok(Self { folder: folder.to_owned(), facts, trace })
     }
@@ -197,8 +205,15 @@ impl Record {
     /// The program lies in `folder`, or where it lay when it ran.
     pub fn check(&self, folder: Option<&Path>) -> Result<(Program, PathBuf), RecordError> {
         let program = Program::open(folder.unwrap_or(&self.facts.folder))?;
-        if program.id.to_string() != self.facts.program {
+        let Manifest { name, class, limits, .. } = &program.manifest;
+        let Facts { name: told, class: compared, .. } = &self.facts;
+        if program.id.to_string() != self.facts.program
+            || (name, &class.to_string()) != (told, compared)
+        {
             return Err(tampered("the program"));
+        }
+        if self.facts.usage.bytes_out > limits.output {
+            return Err(tampered("the length of the output"));
         }
         let input = self.folder.join(INPUT);
         self.expect(&input, &self.facts.input, "the input")?;

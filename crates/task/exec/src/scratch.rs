@@ -5,62 +5,73 @@
 //! into: neither a path nor the number of open folders grows with the depth. Only what is removed after
 //! the last process of its guest may come here, since names must not change meanwhile.
 //!
-//! A process that is killed leaves its folder; the next one that makes one removes it.
+//! Whoever uses a folder holds a lock on it, which ends with the process. A process that is killed leaves
+//! its folder; the next one that makes one removes what nobody holds. Where folders cannot be locked,
+//! as on some network disks, such leftovers stay.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// A folder that is removed when this is dropped.
 #[derive(Debug)]
-pub struct Scratch(PathBuf);
+pub struct Scratch {
+    path: PathBuf,
+    /// Says that it is in use; none where that cannot be said.
+    _held: Option<File>,
+}
 
 impl Scratch {
-    /// Makes one in a folder, and sweeps those of processes that are gone. Its name starts with the
-    /// prefix; the number of this process follows.
+    /// Makes one in a folder, and sweeps those that nobody uses any more. Names start with the prefix.
     pub fn make(folder: &Path, prefix: &str) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
-        sweep(folder, prefix);
-        let name = format!("{prefix}{}-", std::process::id());
-        let made = tempfile::Builder::new().prefix(&name).tempdir_in(folder)?;
-        Ok(Self(made.keep()))
+        // Whoever sweeps sees no folder that is made but not yet held.
+        let all = File::open(folder).ok().filter(|all| all.lock().is_ok());
+        let unused = all.as_ref().map_or_else(Vec::new, |_| unused(folder, prefix));
+        let path = tempfile::Builder::new().prefix(prefix).tempdir_in(folder)?.keep();
+        let made = Self { _held: hold(&path), path };
+        drop(all);
+        drop(unused);
+        Ok(made)
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
         // What stays is swept later.
-        let _ = remove(&self.0);
+        let _ = remove(&self.path);
     }
 }
 
-/// Removes scratch folders of processes that are gone.
-fn sweep(folder: &Path, prefix: &str) {
+/// Scratch folders that nobody holds. They are held from now on, and go when they are dropped.
+fn unused(folder: &Path, prefix: &str) -> Vec<Scratch> {
+    let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix(prefix)?.split_once('-'));
-        if owner.is_some_and(|(owner, _)| owner.parse().is_ok_and(is_gone)) {
-            // Others may sweep at the same time.
-            let _ = remove(&entry.path());
+        let named = entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix));
+        // A link that lies here leads to what is not ours.
+        if named && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let path = entry.path();
+            let held = hold(&path);
+            if held.is_some() {
+                found.push(Scratch { path, _held: held });
+            }
         }
     }
+    found
 }
 
-#[cfg(unix)]
-fn is_gone(process: i32) -> bool {
-    use rustix::{io::Errno, process::Pid, process::test_kill_process};
-    Pid::from_raw(process).is_some_and(|process| test_kill_process(process) == Err(Errno::SRCH))
-}
-
-/// Where nobody can tell, nothing is removed.
-#[cfg(not(unix))]
-const fn is_gone(_: i32) -> bool {
-    false
+/// Locks a folder, if nobody holds it.
+fn hold(path: &Path) -> Option<File> {
+    let file = File::open(path).or_else(|_| {
+        open(path)?;
+        File::open(path)
+    });
+    file.ok().filter(|file| file.try_lock().is_ok())
 }
 
 /// Removes a folder and everything in it.
@@ -94,9 +105,12 @@ fn remove(top: &Path) -> io::Result<()> {
     fs::remove_dir(top)
 }
 
+/// Opens a folder to its owner.
 #[cfg(unix)]
 fn open(folder: &Path) -> io::Result<()> {
-    fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = fs::metadata(folder)?.permissions().mode();
+    fs::set_permissions(folder, fs::Permissions::from_mode(mode | 0o700))
 }
 
 #[cfg(not(unix))]
@@ -179,15 +193,19 @@ mod tests {
     #[test]
     fn what_a_killed_process_left_is_removed_and_nothing_else() {
         let cache = tempfile::tempdir().unwrap();
-        let living = format!(".unpack-{}-x", std::process::id());
-        for name in [".unpack-4194305-x", ".unpack-x", "other-4194305-x", &living] {
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("file"), "").unwrap();
+        let held = Scratch::make(cache.path(), ".unpack-").unwrap();
+        for name in [".unpack-x", ".unpack-closed", "other-x"] {
             fs::create_dir_all(cache.path().join(name).join("layout")).unwrap();
         }
-        let scratch = Scratch::make(cache.path(), ".unpack-").unwrap();
-        let own = scratch.path().file_name().unwrap().to_str().unwrap();
-        assert!(own.starts_with(&format!(".unpack-{}-", std::process::id())), "{own}");
-        let left = |name: &str| cache.path().join(name).is_dir();
-        assert!(left(own) && left(&living) && left(".unpack-x") && left("other-4194305-x"));
-        assert!(!left(".unpack-4194305-x"));
+        let closed = cache.path().join(".unpack-closed");
+        fs::set_permissions(closed, Permissions::from_mode(0o300)).unwrap();
+        symlink(outside.path(), cache.path().join(".unpack-link")).unwrap();
+        let own = Scratch::make(cache.path(), ".unpack-").unwrap();
+        assert!(own.path().is_dir() && held.path().is_dir(), "both are in use");
+        let left = |name: &str| cache.path().join(name).symlink_metadata().is_ok();
+        assert!(!left(".unpack-x") && !left(".unpack-closed"));
+        assert!(left("other-x") && left(".unpack-link") && outside.path().join("file").exists());
     }
 }

@@ -3,7 +3,7 @@
 //! [`Metered`] is the part that whoever repeats the run finds again, and stands in the trace. The
 //! rest differs every time: it is paid for by rate, and bounded by what others measured.
 
-use opengpu_types::Metered;
+use opengpu_types::{Metered, Segment};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,19 @@ impl Usage {
         self.tokens_in = self.tokens_in.saturating_add(metered.tokens_in);
         self.tokens_out = self.tokens_out.saturating_add(metered.tokens_out);
         self.bytes_out = self.bytes_out.saturating_add(metered.bytes_out);
+    }
+
+    /// The part that whoever repeats the run finds again.
+    pub const fn metered(&self) -> Metered {
+        let Self { fuel, tokens_in, tokens_out, bytes_out, .. } = *self;
+        Metered { fuel, tokens_in, tokens_out, bytes_out }
+    }
+
+    /// Whether it says of the metered part what all segments together say.
+    pub fn fits(&self, segments: &[Segment]) -> bool {
+        let mut sum = Self::default();
+        segments.iter().for_each(|segment| sum.add(&segment.metered));
+        sum.metered() == self.metered()
     }
 }
 

@@ -293,9 +293,9 @@ fn judged(model: &mut Model, prompt: &Prompt, sampling: &Sampling, tokens: &[u32
     let replayed =
         model.replay(prompt, sampling, tokens, &mut || false, &mut |_| Flow::Continue).unwrap();
     let Some(replayed) = replayed else {
-        return compare::weighed(&Weighed::Wrong { what: "no such answer".to_owned() });
+        return compare::choices(&Weighed::Wrong { what: "no such answer".to_owned() });
     };
-    compare::weighed(&Weighed::of(&[replayed.offs]))
+    compare::choices(&Weighed::of(&[replayed.offs]))
 }
 
 #[test]

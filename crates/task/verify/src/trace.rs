@@ -4,11 +4,14 @@
 //!   init(input) ──► state 0 ──[segment 1]──► state 1 ── ... ──[segment n]──► state n, end of output
 //!                     │                        │                               │
 //!                   leaf 0                   leaf 1                          leaf n
-//!                     └────────────────────────┴── Merkle root ────────────────┘
+//!                     └────────────────────────┴── Merkle tree ────────────────┘
+//!                                                      └── with the length of the run: the root
 //! ```
 //!
 //! - A leaf binds the task and the provider: a root that was copied from somebody else opens for
-//!   nobody. It binds the [`Extent`] of the run: nobody is told another length than the others.
+//!   nobody.
+//! - The root binds the [`Extent`] of the run beside the tree: nobody is told another length than the
+//!   others, and the tree has as many leaves as that says.
 //! - A leaf holds the state's address, the chain of what was emitted, and what anyone who repeats
 //!   the segment would meter again. Seconds and joules are not in it: they differ every time.
 //! - The output grows by one link per segment ([`Emitted`]), so a segment is checked without the
@@ -20,6 +23,8 @@ use opengpu_types::{Address, ArtifactId, Segment};
 
 /// Domain of a leaf.
 const LEAF: &str = "opengpu/trace/leaf";
+/// Domain of a root.
+const ROOT: &str = "opengpu/trace/root";
 /// Domain of a link of the output.
 const EMITTED: &str = "opengpu/trace/emitted";
 
@@ -76,6 +81,12 @@ impl Extent {
     pub fn is_possible(&self) -> bool {
         *self == Self::new(self.steps, self.segments)
     }
+
+    /// The root of a run of this length whose leaves have this Merkle root.
+    fn root(&self, tree: &Digest) -> Digest {
+        let Self { steps, segments } = self;
+        hash(ROOT, &[&steps.to_le_bytes(), &segments.to_le_bytes(), tree.as_ref()])
+    }
 }
 
 /// Whose run it is.
@@ -89,11 +100,8 @@ pub struct Owner {
 
 impl Owner {
     /// The leaf of a segment.
-    pub fn leaf(&self, extent: &Extent, segment: &Segment) -> Digest {
-        let Extent { steps, segments } = extent;
-        let length = [steps.to_le_bytes().as_slice(), &segments.to_le_bytes()].concat();
-        let parts = [self.task.as_ref(), self.provider.as_bytes(), &length, &segment.encode()];
-        hash(LEAF, &parts)
+    fn leaf(&self, segment: &Segment) -> Digest {
+        hash(LEAF, &[self.task.as_ref(), self.provider.as_bytes(), &segment.encode()])
     }
 }
 
@@ -142,13 +150,13 @@ impl Trace {
                 return Err(TraceError::Misplaced { place, found: segment.index.0 });
             }
         }
-        let leaves = segments.iter().map(|segment| owner.leaf(&extent, segment)).collect();
+        let leaves = segments.iter().map(|segment| owner.leaf(segment)).collect();
         Ok(Self { extent, segments, leaves })
     }
 
     /// What is committed to.
     pub fn root(&self) -> Digest {
-        merkle::root(&self.leaves)
+        self.extent.root(&merkle::root(&self.leaves))
     }
 
     /// How long the run was.
@@ -164,8 +172,8 @@ impl Trace {
     /// Shows to others what a segment was.
     pub fn open(&self, index: u32) -> Option<Opening> {
         let segment = *self.segments.get(usize::try_from(index).ok()?)?;
-        let proof = merkle::prove(&self.leaves, index)?;
-        Some(Opening { extent: self.extent, segment, proof })
+        let (tree, proof) = (merkle::root(&self.leaves), merkle::prove(&self.leaves, index)?);
+        Some(Opening { extent: self.extent, segment, tree, proof })
     }
 }
 
@@ -176,16 +184,21 @@ pub struct Opening {
     pub extent: Extent,
     /// The segment.
     pub segment: Segment,
-    /// Its place under the root.
+    /// The Merkle root over all leaves.
+    pub tree: Digest,
+    /// The segment's place in the tree.
     pub proof: MerkleProof,
 }
 
 impl Opening {
     /// Whether this owner committed to this segment, at its place, in a run of this length.
     pub fn verify(&self, owner: &Owner, root: &Digest) -> bool {
-        self.extent.is_possible()
-            && self.proof.index == self.segment.index.0
-            && self.proof.verify(root, &owner.leaf(&self.extent, &self.segment))
+        let Self { extent, segment, tree, proof } = self;
+        extent.is_possible()
+            && extent.root(tree) == *root
+            && extent.segments.checked_add(1) == Some(proof.count)
+            && proof.index == segment.index.0
+            && proof.verify(tree, &owner.leaf(segment))
     }
 }
 
@@ -259,6 +272,28 @@ mod tests {
         }
         segments[2].metered.bytes_out = u64::MAX;
         assert_eq!(parts(&segments, b"beginning"), None);
+    }
+
+    #[test]
+    fn a_tree_with_more_or_fewer_leaves_than_the_run_is_long_does_not_open() {
+        // Whoever is dishonest builds a root by hand.
+        let mine = owner(1, 1);
+        let leaves: Vec<_> = segments(4).iter().map(|segment| mine.leaf(segment)).collect();
+        let tree = merkle::root(&leaves);
+        for segments in [1, 2, 3, 4] {
+            let extent = Extent { steps: 10, segments };
+            let segment = self::segments(4)[1];
+            let proof = merkle::prove(&leaves, 1).unwrap();
+            let opening = Opening { extent, segment, tree, proof };
+            assert_eq!(opening.verify(&mine, &extent.root(&tree)), segments == 3, "{segments}");
+        }
+    }
+
+    #[test]
+    fn the_root_of_a_run_is_pinned() {
+        let trace = Trace::new(&owner(1, 2), 9, segments(5)).unwrap();
+        let pinned = "c45a56af25d9c0e7a9d3beae2d2a5b5b5ffb320379c06af8b8a8d01f3a59abad";
+        assert_eq!(trace.root().to_string(), pinned, "a change of the protocol");
     }
 
     /// One field of a segment, changed.

@@ -43,7 +43,7 @@ impl Runs {
             match &outcome {
                 // What is dropped now has nothing left to remove.
                 Ok(()) => return Ok((name, place)),
-                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                Err(_) if place.is_dir() => {
                     // Whoever else finishes it may have been quicker.
                     let _ = self.discard(&place);
                 }
@@ -95,12 +95,12 @@ impl Runs {
     pub(super) fn find(&self, run: &Path) -> Result<(String, PathBuf)> {
         let name = run.to_string_lossy();
         match self.named(&name) {
-            Err(_) if run.is_dir() => Ok((name.into_owned(), run.to_owned())),
+            Err(_) if Record::is_in(run) => Ok((name.into_owned(), run.to_owned())),
             found => found,
         }
     }
 
-    /// Removes a run: it is out of sight at once, whatever happens while its files go.
+    /// Removes a run: it is out of sight at once. Files that cannot be removed go later.
     pub(super) fn discard(&self, place: &Path) -> Result<()> {
         let out = self.begin()?;
         fs::rename(place, out.path().join("run"))

@@ -12,10 +12,10 @@ use anyhow::Result;
 use clap::Args;
 use line::{HELP, Line};
 use opengpu_exec::{
-    Data, Errand, Fault, News, Program, Supervisor, Ticket,
+    Data, Errand, Fault, News, Program, Supervisor, Ticket, artifact,
     lines::{self, About, Request, Turn, Wishes},
 };
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use terminal::Terminal;
 
 /// Bytes of one thing that is said.
@@ -59,8 +59,9 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     if io::stdin().is_terminal() {
         return chat.converse(context);
     }
-    let mut text = String::new();
-    io::stdin().lock().take(SAID).read_to_string(&mut text)?;
+    let said = artifact::take(io::stdin().lock(), SAID).map(String::from_utf8);
+    let said = said.map_err(|error| Complaint::usage(format!("standard input: {error}")))?;
+    let text = said.map_err(|_| Complaint::usage("standard input is not UTF-8"))?;
     print(chat.ask(text.trim())?)?;
     Ok(())
 }
@@ -86,8 +87,11 @@ impl Chat<'_> {
                     context.output.note(format!("there is no command {word}; /help lists them"));
                 }
                 Line::Words(text) => {
-                    let ticket = self.ask(text)?;
-                    let said = terminal.interruptible(ticket.canceller(), || print(ticket))?;
+                    let said = terminal.interruptible(|stop| {
+                        let ticket = self.ask(text)?;
+                        stop(Box::new(ticket.canceller()));
+                        print(ticket)
+                    })?;
                     self.hear(&said);
                 }
             }

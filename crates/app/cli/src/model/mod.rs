@@ -125,7 +125,7 @@ fn find(context: &Context, model: &Path) -> Result<PathBuf> {
 fn name(file: &Path) -> String {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let allowed = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-    let name: String = stem.chars().map(allowed).take(64).collect();
+    let name: String = stem.trim_start_matches('.').chars().map(allowed).take(64).collect();
     if name.is_empty() { "model".to_owned() } else { name }
 }
 

@@ -15,7 +15,7 @@ use crate::artifact;
 use crate::backend::{Prepared, Weighed};
 use crate::fault::{Fault, Refusal};
 use crate::program::{Limits, Program};
-use crate::protocol::{self, Data, Event, News, Request};
+use crate::protocol::{self, Data, Event, News, PART, Request};
 use crate::registry::Registry;
 use crate::run::{self, Observer, Repeat, Repeated};
 use crate::stop::Stop;
@@ -208,7 +208,7 @@ impl<W: Write> Executor<W> {
                 milliseconds,
             } => {
                 let errand = Errand { ticket, bay, input, milliseconds };
-                self.run(errand, |bay, input, stop, _, usage| {
+                self.run(errand, |bay, input, stop, teller, usage| {
                     let state = load(state, bay.limits.state)?;
                     let which = Repeat {
                         index: SegmentIndex(index),
@@ -218,6 +218,7 @@ impl<W: Write> Executor<W> {
                     let prepared = &mut *bay.prepared;
                     let found = run::repeat(prepared, input, state, &which, &bay.limits, stop)?;
                     usage.add(&found.segment.metered);
+                    teller.emit(&found.emitted);
                     Ok(Ended::Repeated(found))
                 })
             }
@@ -288,8 +289,8 @@ impl<W: Write> Executor<W> {
         watch.read(&mut usage);
         let news = match ended {
             Ok(Ended::Finished) => News::Finished { usage },
-            Ok(Ended::Repeated(Repeated { segment, steps, state, emitted })) => {
-                News::Repeated { segment, steps, state, emitted, usage }
+            Ok(Ended::Repeated(Repeated { segment, steps, state, .. })) => {
+                News::Repeated { segment, steps, state, usage }
             }
             Ok(Ended::Weighed(weighed)) => News::Weighed { weighed, usage },
             Err(fault) => News::Failed { fault, usage },
@@ -330,6 +331,11 @@ struct Teller<'a, W: Write> {
 }
 
 impl<W: Write> Teller<'_, W> {
+    /// Tells of bytes of an output, however many.
+    fn emit(&mut self, bytes: &[u8]) {
+        bytes.chunks(PART).for_each(|part| self.tell(News::Emitted(part.to_vec())));
+    }
+
     fn tell(&mut self, news: News) {
         if self.broken.is_none() {
             let event = Event::Run { ticket: self.ticket, news };
@@ -352,7 +358,7 @@ impl<W: Write> Observer for Seen<'_, '_, W> {
     }
 
     fn emitted(&mut self, bytes: &[u8]) {
-        self.teller.tell(News::Emitted(bytes.to_vec()));
+        self.teller.emit(bytes);
     }
 
     fn segment(&mut self, segment: &Segment, state: &[u8]) -> Result<(), Fault> {

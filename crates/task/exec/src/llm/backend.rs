@@ -165,9 +165,11 @@ fn wrong(what: &str) -> Weighed {
 struct Claimed<'a>(std::str::SplitTerminator<'a, char>);
 
 impl<'a> Claimed<'a> {
-    /// What is no text has no lines.
+    /// What is no text has no lines, nor has what does not end with its last one.
     fn new(output: &'a [u8]) -> Self {
-        Self(std::str::from_utf8(output).unwrap_or("?").split_terminator('\n'))
+        let text = std::str::from_utf8(output).unwrap_or("?");
+        let whole = text.is_empty() || text.ends_with('\n');
+        Self(if whole { text } else { "?" }.split_terminator('\n'))
     }
 
     /// The lines up to the end of the next answer, and its tokens. A line that says the same in other
@@ -397,5 +399,20 @@ impl Prepared for Embeds {
             }
         }
         Ok(state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_ends_with_its_line() {
+        let line = Line::Refused { reason: "no".to_owned(), too_long: false };
+        let text = serde_json::to_string(&line).unwrap();
+        assert!(Claimed::new(format!("{text}\n").as_bytes()).next_answer().is_some());
+        // Two segments of which the first lacks its end would be one line for the client.
+        assert!(Claimed::new(text.as_bytes()).next_answer().is_none());
+        assert!(Claimed::new(b"\xff\n").next_answer().is_none());
     }
 }

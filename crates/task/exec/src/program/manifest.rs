@@ -10,6 +10,8 @@ use std::time::Duration;
 const SEGMENTS: u32 = 256;
 /// Most segments of a run: a trace stays small.
 const MOST_SEGMENTS: u32 = 65_536;
+/// Bytes of the largest state that any program may have: it is sent in one message.
+const MOST_STATE: u64 = 256 << 20;
 /// Tolerance where a manifest is silent.
 const TOLERANCE: f32 = 1e-4;
 /// Largest tolerance: with more, another program passes for the same.
@@ -184,10 +186,16 @@ impl Manifest {
 impl Form {
     fn check(self) -> Result<Manifest, Refusal> {
         let names = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(names) {
+        let letters = self.name.chars().all(names) && !self.name.starts_with('.');
+        if self.name.is_empty() || self.name.len() > 64 || !letters {
             return Err(Refusal::program(
-                "`name` has 1 to 64 characters out of letters, digits, `-`, `_` and `.`",
+                "`name` has 1 to 64 characters out of letters, digits, `-`, `_` and `.`, and does \
+                 not begin with `.`",
             ));
+        }
+        if self.limits.state.bytes() > MOST_STATE {
+            let most = MOST_STATE >> 20;
+            return Err(Refusal::program(format_args!("`state` is at most {most} MiB")));
         }
         if self.segments == 0 || self.segments > MOST_SEGMENTS {
             return Err(Refusal::program(format_args!("`segments` is 1 to {MOST_SEGMENTS}")));
@@ -308,12 +316,13 @@ mod tests {
             ("picture = { width = 0, channels = 3 }", "width"),
             ("[limits]\nmemory = '12 parsecs'", "parsecs"),
             ("[limits]\nfule = 3", "fule"),
+            ("[limits]\nstate = '257 MiB'", "256 MiB"),
             ("[train]\nx = 1", "train"),
         ] {
             let refusal = Manifest::parse(format!("{TEXT}{more}").as_bytes()).unwrap_err();
             assert!(refusal.to_string().contains(word), "{refusal}");
         }
-        for name in ["", "a b", "../a", &"a".repeat(65)] {
+        for name in ["", "a b", "../a", ".a", &"a".repeat(65)] {
             let text = TEXT.replace("'a'", &format!("'{name}'"));
             assert!(Manifest::parse(text.as_bytes()).is_err(), "{name}");
         }

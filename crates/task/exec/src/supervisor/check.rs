@@ -5,24 +5,23 @@ use super::ticket::Ticket;
 use crate::compare::{self, Comparison};
 use crate::fault::Fault;
 use crate::program::Manifest;
-use crate::run::Repeated;
+use crate::run::{Repeat, Repeated};
 use crate::usage::Usage;
-use opengpu_types::{ArtifactId, Metered};
-use opengpu_verify::trace::Emitted;
+use opengpu_types::ArtifactId;
 
 /// A check that was begun. Dropping it cancels it.
 #[derive(Debug)]
 pub struct Check<'a> {
     pub(super) manifest: &'a Manifest,
     pub(super) claimed: &'a Repeated,
-    /// The output before the segment.
-    pub(super) before: Emitted,
     pub(super) how: How,
 }
 
 /// What the executor does for it.
 #[derive(Debug)]
 pub(super) enum How {
+    /// Nothing: what was shown contradicts itself.
+    Nothing(String),
     Repeated(Ticket),
     Weighed {
         ticket: Ticket,
@@ -34,44 +33,35 @@ pub(super) enum How {
 impl Check<'_> {
     /// Waits for the executor, and compares.
     pub fn wait(self) -> Result<(Comparison, Usage), (Fault, Usage)> {
-        let unlike = self.unlike();
-        let Self { manifest, claimed, how, .. } = self;
-        let (comparison, usage) = match how {
-            How::Repeated(ticket) => {
-                let (found, usage) = ticket.wait_repeated()?;
-                (compare::compare(manifest, claimed, &found), usage)
-            }
-            How::Weighed { ticket, unchanged } => {
-                let (weighed, usage) = ticket.wait_weighed()?;
-                let Usage { fuel, tokens_in, tokens_out, bytes_out, .. } = usage;
-                let metered = Metered { fuel, tokens_in, tokens_out, bytes_out };
-                let comparison = if claimed.segment.state != unchanged {
-                    Comparison::Different { what: "the state is another".to_owned() }
-                } else if claimed.segment.metered != metered {
-                    let theirs = claimed.segment.metered;
-                    let what = format!("the work is {metered:?} and not {theirs:?}");
-                    Comparison::Different { what }
-                } else {
-                    compare::weighed(&weighed)
-                };
+        let Self { manifest, claimed, how } = self;
+        let ended = match how {
+            How::Nothing(what) => return Ok((Comparison::Different { what }, Usage::default())),
+            How::Repeated(ticket) => ticket
+                .wait_repeated()
+                .map(|(found, usage)| (compare::compare(manifest, claimed, &found), usage)),
+            How::Weighed { ticket, unchanged } => ticket.wait_weighed().map(|(weighed, usage)| {
+                let comparison = compare::weighed(claimed, &unchanged, &weighed, &usage);
                 (comparison, usage)
-            }
+            }),
         };
-        let unlike = unlike.map(|what| Comparison::Different { what });
-        Ok((unlike.unwrap_or(comparison), usage))
+        ended.or_else(|(fault, usage)| {
+            let comparison = compare::failed(manifest, &fault).ok_or((fault, usage))?;
+            Ok((comparison, usage))
+        })
     }
+}
 
-    /// What of the claimed bytes is not what the claimed segment says.
-    fn unlike(&self) -> Option<String> {
-        let Repeated { segment, state, emitted, .. } = self.claimed;
-        let added = self.before.then(&ArtifactId::of(emitted));
-        let what = if ArtifactId::of(state) != segment.state {
-            "state"
-        } else if added.0 != segment.emitted {
-            "output"
-        } else {
-            return None;
-        };
-        Some(format!("the {what} that was shown is not the one of the trace"))
-    }
+/// What of the claim is not what its own segment says, or another segment than the one in question.
+pub(super) fn contradiction(which: &Repeat, claimed: &Repeated) -> Option<String> {
+    let Repeated { segment, steps, state, emitted } = claimed;
+    let what = if segment.index != which.index || *steps != which.extent.steps {
+        "segment"
+    } else if ArtifactId::of(state) != segment.state {
+        "state"
+    } else if which.emitted.then(&ArtifactId::of(emitted)).0 != segment.emitted {
+        "output"
+    } else {
+        return None;
+    };
+    Some(format!("the {what} that was shown is not the one of the trace"))
 }

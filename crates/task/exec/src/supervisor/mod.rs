@@ -32,7 +32,7 @@ use crate::program::{Class, Program};
 use crate::protocol::{Data, Request};
 use crate::run::{Repeat, Repeated};
 use crate::walls::Grant;
-use check::How;
+use check::{How, contradiction};
 use opengpu_types::{ArtifactId, ProgramId};
 use opengpu_verify::trace::Extent;
 use process::Process;
@@ -176,39 +176,46 @@ impl Supervisor {
         which: &Repeat,
         claimed: &'a Repeated,
     ) -> Result<Check<'a>, StartError> {
-        let weighs = program.manifest.class == Class::Likelihood && which.index.0 > 0;
         let manifest = &program.manifest;
-        if !weighs {
-            let ticket = self.repeat(program, input, state, which)?;
-            return Ok(Check {
-                manifest,
-                claimed,
-                before: which.emitted,
-                how: How::Repeated(ticket),
-            });
-        }
-        let unchanged = match &state {
+        let how = match contradiction(which, claimed) {
+            Some(what) => How::Nothing(what),
+            None if manifest.class == Class::Likelihood && which.index.0 > 0 => {
+                self.weigh(program, input, &state, which, claimed)?
+            }
+            None => How::Repeated(self.repeat(program, input, state, which)?),
+        };
+        Ok(Check { manifest, claimed, how })
+    }
+
+    fn weigh(
+        &self,
+        program: &Program,
+        input: Data,
+        state: &Data,
+        which: &Repeat,
+        claimed: &Repeated,
+    ) -> Result<How, StartError> {
+        let unchanged = match state {
             Data::Inline(bytes) => ArtifactId::of(bytes),
             Data::File(path) => artifact::address(path)?,
         };
         let mut current = self.lock();
         let (process, bay) = self.ready(&mut current, program)?;
         let (index, Extent { steps, segments }) = (which.index.0, which.extent);
-        let output = claimed.emitted.clone();
+        let claimed = claimed.emitted.clone();
         let request = move |ticket, milliseconds| Request::Weigh {
             ticket,
             bay,
             input,
-            claimed: output,
+            claimed,
             index,
             steps,
             segments,
             milliseconds,
         };
-        let mut tickets = process.submit([(manifest.limits.time, request)])?;
+        let mut tickets = process.submit([(program.manifest.limits.time, request)])?;
         let ticket = tickets.pop().ok_or_else(|| io::Error::other("no ticket was given"))?;
-        let how = How::Weighed { ticket, unchanged };
-        Ok(Check { manifest, claimed, before: which.emitted, how })
+        Ok(How::Weighed { ticket, unchanged })
     }
 
     /// The process number of the executor, while there is one.

@@ -65,6 +65,9 @@ impl Ticket {
                     if !extent.is_possible() || count != extent.segments.checked_add(1) {
                         return Err((broken("it told of other segments than it has"), usage));
                     }
+                    if !usage.fits(&segments) {
+                        return Err((broken("its usage is not that of its segments"), usage));
+                    }
                     if trace::parts(&segments, &output).is_none() {
                         return Err((broken("the output does not match its segments"), usage));
                     }
@@ -81,12 +84,16 @@ impl Ticket {
 
     /// Waits for a repeated segment and the state after it.
     pub fn wait_repeated(mut self) -> Result<(Repeated, Usage), (Fault, Usage)> {
-        match self.next() {
-            Some(News::Repeated { segment, steps, state, emitted, usage }) => {
-                Ok((Repeated { segment, steps, state, emitted }, usage))
+        let mut emitted = Vec::new();
+        loop {
+            match self.next() {
+                Some(News::Emitted(bytes)) => emitted.extend_from_slice(&bytes),
+                Some(News::Repeated { segment, steps, state, usage }) => {
+                    return Ok((Repeated { segment, steps, state, emitted }, usage));
+                }
+                Some(News::Failed { fault, usage }) => return Err((fault, usage)),
+                _ => return Err((broken("it said something else"), Usage::default())),
             }
-            Some(News::Failed { fault, usage }) => Err((fault, usage)),
-            _ => Err((broken("it said something else"), Usage::default())),
         }
     }
 

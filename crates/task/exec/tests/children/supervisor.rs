@@ -82,13 +82,13 @@ fn many_orders_at_once_end_in_order() {
 
 fn every_limit_ends_a_run_with_its_own_fault() {
     let long = "(i64.const 0x0000_0000_0000_2000)";
-    let wide = "(i64.const 0x0000_0000_7fff_ffff)";
+    let wide = "(i64.const 0x0000_0000_0fff_ffff)";
     let cases = [
         (SPIN, "fuel = 100_000", Fault::Fuel { limit: 100_000 }),
         (SPIN, "seconds = 1\nfuel = 1_000_000_000_000_000", Fault::Deadline { milliseconds: 1000 }),
         (GROW, "memory = '4 MiB'", Fault::Memory { limit: 4 << 20 }),
         (long, "state = '4 KiB'", Fault::TooLarge { what: opengpu_exec::Part::State, limit: 4096 }),
-        (wide, "state = '2 GiB'", Fault::program("what it gave does not lie inside its memory")),
+        (wide, "state = '256 MiB'", Fault::program("what it gave does not lie inside its memory")),
         ("(unreachable)", "", Fault::program("wasm trap: wasm `unreachable` instruction executed")),
     ];
     let supervisor = supervisor("executor");

@@ -6,7 +6,9 @@ use opengpu_exec::compare::Comparison;
 use opengpu_exec::program::Kind;
 use opengpu_exec::record::{Facts, INPUT, OUTPUT, Record, RecordError, STATES};
 use opengpu_exec::run::{Repeat, Repeated};
-use opengpu_exec::{Data, Errand, Fault, Outcome, Program, Refusal, Registry, artifact, child};
+use opengpu_exec::{
+    Data, Errand, Fault, Outcome, Program, Refusal, Registry, Usage, artifact, child,
+};
 use opengpu_types::{ArtifactId, Metered, Segment, SegmentIndex};
 use opengpu_verify::trace::{Emitted, Extent};
 use std::fs;
@@ -21,6 +23,8 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("an_end_that_was_made_up_is_found", an_end_that_was_made_up_is_found),
     ("a_run_that_was_cut_short_is_found", a_run_that_was_cut_short_is_found),
     ("a_run_without_steps_is_its_beginning", a_run_without_steps_is_its_beginning),
+    ("what_nobody_can_repeat_is_found", what_nobody_can_repeat_is_found),
+    ("usage_that_was_made_up_is_found", usage_that_was_made_up_is_found),
     ("a_text_is_weighed_and_not_made_again", a_text_is_weighed_and_not_made_again),
 ];
 
@@ -162,6 +166,42 @@ fn a_run_without_steps_is_its_beginning() {
     assert_eq!(record.extent(), Extent { steps: 0, segments: 0 });
     assert_eq!(record.claimed(0).unwrap().emitted, 7u64.to_le_bytes(), "its end is the output");
     assert_eq!(repeat(&record, 0), Comparison::Equal);
+}
+
+fn what_nobody_can_repeat_is_found() {
+    // Each segment has its fuel. Whoever cuts the run into fewer could not have run it.
+    let guest = guest(40, EMIT, SUM, "fuel = 700");
+    let (honest, folder) = record(&guest, 40);
+    let output = fs::read(folder.path().join(OUTPUT)).unwrap();
+    let mut lie = told(&honest, output);
+    let mut last = lie.segments.pop().unwrap();
+    lie.segments.truncate(1);
+    last.index = SegmentIndex(1);
+    last.metered = Metered::default();
+    last.metered.bytes_out = u64::try_from(lie.output.len()).unwrap();
+    let before = Emitted(lie.segments[0].emitted);
+    last.emitted = before.then(&ArtifactId::of(&lie.output)).0;
+    lie.segments.push(last);
+    lie.usage = Usage { bytes_out: last.metered.bytes_out, ..Usage::default() };
+    lie.usage.add(&lie.segments[0].metered);
+    fs::rename(folder.path().join(STATES).join("40"), folder.path().join(STATES).join("1"))
+        .unwrap();
+    let lie = keep(folder.path(), &guest.program, &lie);
+    let found = repeat(&lie, 1);
+    let Comparison::Different { what } = &found else { panic!("{found:?}") };
+    assert!(what.contains("fuel"), "{what}");
+}
+
+fn usage_that_was_made_up_is_found() {
+    let guest = guest(30, EMIT, SUM, "");
+    let (_, folder) = record(&guest, 7);
+    let facts = folder.path().join("run.json");
+    let text = fs::read_to_string(&facts).unwrap();
+    let (segments, usage) = text.split_once("\"usage\"").unwrap();
+    let usage = usage.replacen("\"fuel\": ", "\"fuel\": 9", 1);
+    fs::write(&facts, format!("{segments}\"usage\"{usage}")).unwrap();
+    let error = Record::open(folder.path()).unwrap_err();
+    assert!(error.to_string().contains("usage"), "{error}");
 }
 
 /// A model of which every other answer is good.

@@ -6,16 +6,30 @@ use signal_hook::{consts::SIGINT, iterator::Signals};
 use std::{
     io::{self, BufRead as _, Read as _, Write as _},
     sync::{
-        Arc, Mutex, PoisonError,
-        mpsc::{Receiver, SyncSender, sync_channel},
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
     thread,
 };
 
 /// What is typed, or the end of it.
 type Typed = io::Result<Option<String>>;
-/// Stops the answer that is on its way, if there is one.
-type Stop = Arc<Mutex<Option<Box<dyn Fn() + Send>>>>;
+/// Stops an answer.
+pub(super) type Canceller = Box<dyn Fn() + Send>;
+/// What ctrl-C does now.
+type Stop = Arc<Mutex<Interrupt>>;
+
+/// What ctrl-C does.
+#[derive(Default)]
+enum Interrupt {
+    /// Nobody answers: it leaves.
+    #[default]
+    Leave,
+    /// An answer is about to begin: it will be stopped at once if this is set.
+    Soon(bool),
+    /// Stops the answer that is on its way.
+    Stop(Canceller),
+}
 
 /// Where a user types.
 pub(super) struct Terminal {
@@ -48,27 +62,35 @@ impl Terminal {
         Ok(typed)
     }
 
-    /// Does something that ctrl-C stops.
-    pub(super) fn interruptible<T>(
-        &self,
-        stop: impl Fn() + Send + 'static,
-        work: impl FnOnce() -> T,
-    ) -> T {
-        *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(stop));
-        let done = work();
-        *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    /// Does something that ctrl-C stops: by what the work gives as soon as it can be stopped.
+    pub(super) fn interruptible<T>(&self, work: impl FnOnce(&dyn Fn(Canceller)) -> T) -> T {
+        *self.lock() = Interrupt::Soon(false);
+        let done = work(&|stop| {
+            let mut now = self.lock();
+            if matches!(*now, Interrupt::Soon(true)) {
+                stop();
+            }
+            *now = Interrupt::Stop(stop);
+        });
+        *self.lock() = Interrupt::Leave;
         done
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Interrupt> {
+        self.stop.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn interrupts(mut signals: Signals, stop: &Stop, leave: &SyncSender<Typed>) {
     for _ in signals.forever() {
-        if let Some(stop) = stop.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            stop();
-            continue;
-        }
-        if leave.send(Ok(None)).is_err() {
-            return;
+        match &mut *stop.lock().unwrap_or_else(PoisonError::into_inner) {
+            Interrupt::Stop(stop) => stop(),
+            Interrupt::Soon(wished) => *wished = true,
+            // A line that waits is read first; the next key leaves.
+            Interrupt::Leave => match leave.try_send(Ok(None)) {
+                Ok(()) | Err(TrySendError::Full(_)) => {}
+                Err(TrySendError::Disconnected(_)) => return,
+            },
         }
     }
 }
