@@ -15,16 +15,19 @@ mod artifact;
 mod bounded;
 mod boxed;
 mod codec;
+mod device;
 mod entry;
 mod evidence;
 mod genesis;
 mod header;
+mod offer;
 mod operation;
 mod parameters;
 mod rate;
 mod receipt;
 mod record;
 mod seat;
+mod set;
 mod summary;
 mod trace;
 mod transaction;
@@ -33,6 +36,7 @@ mod units;
 pub use artifact::{ArtifactId, NoContentAddress, ProgramId};
 pub use bounded::{List, Text, TooLong};
 pub use boxed::Boxed;
+pub use device::{DeviceClass, Measure, Precision, ProgramKind, Rating, Region, Runtime, Work};
 pub use entry::{
     Account, BeaconRecord, Candidates, ChainState, Delegation, Duty, DutyKind, Entry, Jail, Key,
     KeyHolder, Offence, Offences, SpendingLimit, Supply, Treasury, Turn, Turns, Unbonding,
@@ -41,12 +45,14 @@ pub use entry::{
 pub use evidence::{Evidence, Vote, VoteKind, consensus_namespace};
 pub use genesis::{Allocation, Genesis, GenesisValidator, TreasuryStream, VestingTerms};
 pub use header::{Block, Header, StateCommitment, Upgrade};
+pub use offer::{MOST_WISHES, Offer, Requirements, Trust, Weights};
 pub use operation::{Operation, Purpose, ValidatorKeys};
 pub use parameters::{Emission, Parameters};
 pub use rate::{Rate, RateBase, RateUnit};
 pub use receipt::{CloseReason, Event, Failure, Outcome, Receipt, SlashReason};
 pub use record::Record;
 pub use seat::{ConsensusKey, NetworkAddress, Seat, SeatSet};
+pub use set::{Member, NoMember, Set};
 pub use trace::{Metered, Segment, SegmentIndex};
 pub use transaction::{Authorization, SignedTransaction, Transaction, TransactionId};
 pub use units::{

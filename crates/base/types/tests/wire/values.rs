@@ -10,13 +10,14 @@ use opengpu_types::{
     Account, Address, Allocation, Amount, ArtifactId, Authorization, BeaconRecord, Block, Boxed,
     Candidates, ChainId, ChainState, CloseReason, ConsensusKey, Delegation, Duty, DutyKind,
     Emission, Entry, Epoch, Event, Evidence, Failure, Genesis, GenesisValidator, Header, Height,
-    Jail, Key, KeyHolder, List, Metered, Millis, NetworkAddress, Nonce, Offence, Offences,
-    Operation, Outcome, Parameters, Permille, ProgramId, Purpose, Rate, RateBase, RateUnit,
-    Receipt, Record, RewardIndex, RuleVersion, Seat, SeatSet, Segment, SegmentIndex, Shares,
-    SignedTransaction, SlashReason, SpendingLimit, StateCommitment, Supply, Text, Transaction,
-    TransactionId, Treasury, TreasuryStream, Turn, Turns, Unbonding, UnbondingId, UnbondingPool,
-    Upgrade, Validator, ValidatorKeys, ValidatorStatus, Vesting, VestingTerms, View, Vote,
-    VoteKind, Weight,
+    Jail, Key, KeyHolder, List, Measure, Member, Metered, Millis, NetworkAddress, Nonce, Offence,
+    Offences, Offer, Operation, Outcome, Parameters, Permille, Precision, ProgramId, ProgramKind,
+    Purpose, Rate, RateBase, RateUnit, Rating, Receipt, Record, Requirements, RewardIndex,
+    RuleVersion, Runtime, Seat, SeatSet, Segment, SegmentIndex, Set, Shares, SignedTransaction,
+    SlashReason, SpendingLimit, StateCommitment, Supply, Text, Transaction, TransactionId,
+    Treasury, TreasuryStream, Trust, Turn, Turns, Unbonding, UnbondingId, UnbondingPool, Upgrade,
+    Validator, ValidatorKeys, ValidatorStatus, Vesting, VestingTerms, View, Vote, VoteKind, Weight,
+    Weights, Work,
 };
 use std::{
     fmt::Debug,
@@ -95,6 +96,7 @@ kinds! {
     Jail, ValidatorStatus, Validator, Delegation, UnbondingPool, Unbonding, KeyHolder, Candidates,
     Turn, Turns, Offence, Offences, DutyKind, Duty, Supply, Treasury, ChainState, BeaconRecord, Record, Key,
     Entry, ArtifactId, ProgramId, SegmentIndex, Metered, Segment,
+    ProgramKind, Precision, Runtime, Measure, Rating, Work, Trust, Requirements, Offer, Weights,
 }
 
 macro_rules! integers {
@@ -145,6 +147,14 @@ impl<const MAX: usize> Value for Text<MAX> {
         let length = stream.byte() % 8;
         let text = (0..length).map(|_| LETTERS[usize::from(stream.byte() % 8)]);
         Self::new(text.collect::<String>()).unwrap()
+    }
+}
+
+impl<T: Member> Value for Set<T> {
+    fn value(stream: &mut Stream<'_>) -> Self {
+        let chosen = stream.take::<u16>();
+        let all = T::ALL.iter().copied();
+        all.filter(|member| chosen >> member.place() & 1 == 1).fold(Self::NONE, Self::with)
     }
 }
 
@@ -222,6 +232,17 @@ structs! {
     Metered { fuel, tokens_in, tokens_out, bytes_out }
     Segment { index, state, emitted, metered }
     Rate { amount, unit, base }
+    Rating { floats, integers, products, memory }
+    Work { amount, measure }
+    Requirements {
+        kind, devices, memory, classes, precisions, runtimes, regions, reliability, trust, longest,
+        cap, allowed, denied,
+    }
+    Offer {
+        class, devices, memory, rating, precisions, runtimes, kinds, trusts, region, longest, rate,
+        reliability, denied,
+    }
+    Weights { time, reliability, proximity }
     Seat { consensus, validator, beacon, weight, commission, host }
     SeatSet { epoch, seed, seats }
     Emission { first_year, kept }
@@ -303,6 +324,11 @@ macro_rules! enums {
 enums! {
     RateUnit { OGpu, Usd }
     RateBase { Second, Token }
+    ProgramKind { Wasm, Gpu, Llm, Native, Onnx, Train }
+    Precision { F64, F32, F16, Bf16, Int8 }
+    Runtime { Cpu, Wgpu, Cuda, Rocm, Metal }
+    Measure { Floats, Integers, Products, Memory }
+    Trust { Fast, Checked, Replicated, Confidential }
     Purpose { Anything, Transfers, Stake }
     PublicKey { Ed25519(key), Secp256k1(key) }
     Signature { Ed25519(bytes), Eip191(bytes), Eip712(bytes) }

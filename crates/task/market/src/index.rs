@@ -1,0 +1,165 @@
+//! What a second of a class of devices costs: an index that follows how many are leased, and quotes
+//! that are made of it.
+//!
+//! When more than the wanted share of a class is leased the index rises, otherwise it falls, by at most
+//! an eighth in one period. Nobody sets it, and it settles where demand meets the wanted share.
+
+use opengpu_types::{Amount, Millis, Permille};
+
+/// Share of the devices of a class that should be leased.
+pub const WANTED: u64 = 700;
+/// The index moves by this part in one period when everything, or nothing, is leased.
+const SPEED: u128 = 8;
+
+/// A service class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// May be interrupted when others pay more.
+    Economy,
+    /// Runs through.
+    Standard,
+    /// Is placed before others.
+    Priority,
+    /// Runs through, and every segment is audited.
+    Verified,
+}
+
+impl Tier {
+    /// Thousandths of the index.
+    const fn factor(self) -> u128 {
+        match self {
+            Self::Economy => 700,
+            Self::Standard => 1000,
+            Self::Priority => 1400,
+            Self::Verified => 2000,
+        }
+    }
+}
+
+/// The index of a class after a period in which `leased` of `offered` device-seconds were leased. It
+/// stays within its bounds; where nothing is offered nothing is learned.
+pub fn next(index: Amount, leased: u64, offered: u64, least: Amount, most: Amount) -> Amount {
+    let leased = leased.min(offered);
+    let share = u128::from(leased).saturating_mul(1000).checked_div(u128::from(offered));
+    let Some(share) = share else { return index.clamp(least, most) };
+    let wanted = u128::from(WANTED);
+    let (above, range) = if share >= wanted {
+        (share.saturating_sub(wanted), 1000u128.saturating_sub(wanted))
+    } else {
+        (wanted.saturating_sub(share), wanted)
+    };
+    let change = index.mul_div(above, range.saturating_mul(SPEED)).unwrap_or(index);
+    // An index that is too small to move by a part of itself moves by the smallest unit.
+    let change = if above > 0 { change.max(Amount(1)) } else { change };
+    let moved = if share >= wanted {
+        index.plus(change).unwrap_or(most)
+    } else {
+        index.minus(change).unwrap_or(least)
+    };
+    moved.clamp(least, most)
+}
+
+/// What a task would cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quote {
+    /// For a second of one device.
+    pub rate: Amount,
+    /// For the work itself.
+    pub compute: Amount,
+    /// For verifiers.
+    pub audits: Amount,
+    /// For the chain.
+    pub fees: Amount,
+    /// All of it.
+    pub total: Amount,
+}
+
+/// What a task costs that is predicted to take so long on so many devices, of which so many thousandths
+/// are run again by verifiers. None if it is more than money can express.
+pub fn quote(
+    index: Amount,
+    tier: Tier,
+    predicted: Millis,
+    devices: u8,
+    audited: Permille,
+    fees: Amount,
+) -> Option<Quote> {
+    let rate = index.mul_div(tier.factor(), 1000)?;
+    let time = u128::from(predicted.0).checked_mul(u128::from(devices))?;
+    let compute = rate.mul_div(time, 1000)?;
+    let audits = audited.of(compute);
+    let total = compute.plus(audits)?.plus(fees)?;
+    Some(Quote { rate, compute, audits, fees, total })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LEAST: Amount = Amount(1_000);
+    const MOST: Amount = Amount(1_000_000_000);
+
+    /// Device-seconds that clients want at an index: half as much at twice the index.
+    fn demand(index: Amount, scale: u128) -> u64 {
+        u64::try_from(scale / index.0).unwrap()
+    }
+
+    fn settle(mut index: Amount, scale: u128, periods: usize) -> Vec<u64> {
+        let mut shares = Vec::new();
+        for _ in 0..periods {
+            let leased = demand(index, scale).min(10_000);
+            shares.push(leased / 10);
+            index = next(index, leased, 10_000, LEAST, MOST);
+        }
+        shares
+    }
+
+    #[test]
+    fn the_index_settles_at_the_wanted_share_from_below_and_above() {
+        for start in [2_000, 100_000, 50_000_000] {
+            let shares = settle(Amount(start), 7_000 * 100_000, 400);
+            let end = &shares[300..];
+            assert!(end.iter().all(|share| (650..=750).contains(share)), "{start}: {end:?}");
+        }
+    }
+
+    #[test]
+    fn demand_moves_it() {
+        let quiet = next(Amount(100_000), 0, 100, LEAST, MOST);
+        let busy = next(Amount(100_000), 100, 100, LEAST, MOST);
+        assert_eq!((quiet, busy), (Amount(87_500), Amount(112_500)));
+        assert_eq!(next(Amount(100_000), 70, 100, LEAST, MOST), Amount(100_000));
+        assert_eq!(next(Amount(100_000), 5, 0, LEAST, MOST), Amount(100_000), "nothing is offered");
+        assert_eq!(next(Amount(1_001), 100, 100, Amount(1), Amount(1_001)), Amount(1_001));
+    }
+
+    #[test]
+    fn a_quote_is_the_sum_of_its_lines() {
+        let audited = Permille::new(50).unwrap();
+        let quote = quote(Amount(1_000), Tier::Priority, Millis(60_000), 2, audited, Amount(7));
+        let wanted = Quote {
+            rate: Amount(1_400),
+            compute: Amount(168_000),
+            audits: Amount(8_400),
+            fees: Amount(7),
+            total: Amount(176_407),
+        };
+        assert_eq!(quote, Some(wanted));
+        let absurd =
+            self::quote(Amount(u128::MAX), Tier::Verified, Millis(1), 1, audited, Amount(0));
+        assert_eq!(absurd, None);
+    }
+
+    proptest! {
+        #[test]
+        fn more_demand_never_lowers_it(
+            index in 1_000..1_000_000u128, offered in 1..1_000u64, a in 0..1_000u64, b in 0..1_000u64,
+        ) {
+            let (less, more) = (a.min(b), a.max(b));
+            let moved = |leased| next(Amount(index), leased, offered, LEAST, MOST);
+            prop_assert!(moved(less) <= moved(more));
+            prop_assert!(moved(more).0 * 8 <= index * 9 + 8 && moved(less).0 * 8 + 8 >= index * 7);
+        }
+    }
+}
