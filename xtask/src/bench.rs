@@ -38,7 +38,13 @@ struct Peer {
     package: &'static str,
 }
 
-const BENCHES: [Bench; 2] = [
+const BENCHES: [Bench; 3] = [
+    Bench {
+        name: "auction",
+        binary: "bench-auction",
+        tools: || Ok(()),
+        peers: &[Peer { program: "python", package: "pip:highspy==1.15.1" }],
+    },
     Bench {
         name: "chain",
         binary: "bench-chain",

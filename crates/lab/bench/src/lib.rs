@@ -8,12 +8,14 @@
 //! What it is not: it knows no consensus engine and no code of the node, so it cannot measure
 //! anything that a user would not get.
 //!
+//! - [`auction`]: many auctions that close at once, beside sorting and beside the optimum.
 //! - [`kernels`]: no speed, but whether the interpreter and a device agree on random kernels.
 //! - [`exec`]: what is left of an engine's speed behind executors, beside the engines alone.
 //! - [`chain`]: transfers, finality, memory and processor time of four validators, beside anvil.
 
 #![expect(clippy::float_arithmetic, reason = "figures are rates and ratios, never money")]
 
+pub mod auction;
 pub mod chain;
 mod error;
 pub mod exec;

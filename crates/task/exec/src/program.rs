@@ -7,7 +7,8 @@
 mod manifest;
 mod size;
 
-pub use manifest::{Class, Kind, Limits, Manifest, Picture};
+pub use manifest::{Class, Limits, Manifest, Picture};
+pub use opengpu_types::ProgramKind as Kind;
 pub use size::{ByteSize, NoSize};
 
 use crate::artifact;

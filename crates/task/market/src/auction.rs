@@ -103,6 +103,7 @@ fn best<'a>(
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
 mod tests {
     use super::*;
     use opengpu_types::{Millis, Permille, Weights};

@@ -191,6 +191,7 @@ impl<'a> Floor<'a> {
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -93,6 +93,7 @@ pub fn quote(
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -148,6 +148,7 @@ impl Terms {
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
 mod tests {
     use super::*;
     use opengpu_types::Measure;

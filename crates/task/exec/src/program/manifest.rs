@@ -2,8 +2,12 @@
 
 use super::size::ByteSize;
 use crate::fault::Refusal;
+use opengpu_types::ProgramKind as Kind;
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
 use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Segments where a manifest is silent.
@@ -45,24 +49,6 @@ pub struct Manifest {
     /// Settings of its kind.
     pub settings: toml::Table,
     more: Vec<String>,
-}
-
-/// What runs a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A WebAssembly module.
-    Wasm,
-    /// A kernel for a device.
-    Gpu,
-    /// A language model.
-    Llm,
-    /// A script or an image in a sandbox.
-    Native,
-    /// A network that looks at pictures.
-    Onnx,
-    /// The built-in trainer.
-    Train,
 }
 
 /// How two executions of a program are compared.
@@ -115,6 +101,7 @@ struct Form {
     name: String,
     #[serde(default)]
     about: String,
+    #[serde(deserialize_with = "word")]
     kind: Kind,
     code: Option<String>,
     class: Class,
@@ -144,6 +131,15 @@ struct LimitsForm {
     state: ByteSize,
     input: ByteSize,
     output: ByteSize,
+}
+
+/// A type that is written as a word.
+fn word<'de, T, D>(from: D) -> Result<T, D::Error>
+where
+    T: FromStr<Err: Display>,
+    D: Deserializer<'de>,
+{
+    String::deserialize(from)?.parse().map_err(D::Error::custom)
 }
 
 const fn segments() -> u32 {
@@ -256,19 +252,6 @@ impl From<LimitsForm> for Limits {
             input: form.input.bytes(),
             output: form.output.bytes(),
         }
-    }
-}
-
-impl std::fmt::Display for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Wasm => "wasm",
-            Self::Gpu => "gpu",
-            Self::Llm => "llm",
-            Self::Native => "native",
-            Self::Onnx => "onnx",
-            Self::Train => "train",
-        })
     }
 }
 
