@@ -160,7 +160,7 @@ pub(crate) fn doctor(context: &Context) -> Result<()> {
         let row = |check: &Check| {
             let word = match check.state {
                 State::Ok => "ok",
-                State::Warn => "warning",
+                State::Warn => "warn",
                 State::Failed => "FAILED",
             };
             [word.to_owned(), check.name.clone(), check.found.clone()]

@@ -18,6 +18,7 @@ use opengpu_types::{ArtifactId, Metered};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One kind of program.
 pub trait Backend: Send {
@@ -59,6 +60,11 @@ pub trait Prepared: Send {
         Err(Fault::program("programs of this kind have no likelihood"))
     }
 
+    /// What other processes used for it since this was last asked; most programs have none.
+    fn elsewhere(&mut self) -> Elsewhere {
+        Elsewhere::default()
+    }
+
     /// What must be done every few milliseconds so that a wish to stop is seen; usually nothing.
     fn pulse(&self) -> Option<Pulse> {
         None
@@ -73,6 +79,15 @@ pub struct Missing {
     pub why: String,
     /// What brings it.
     pub fix: String,
+}
+
+/// What processes other than the executor used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Time on processors.
+    pub cpu: Duration,
+    /// Most memory at once.
+    pub memory: u64,
 }
 
 /// Makes what executes look at its [`Stop`].

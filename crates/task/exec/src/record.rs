@@ -22,6 +22,7 @@ use opengpu_crypto::{Digest, hash};
 use opengpu_types::{Address, ArtifactId, Metered, ProgramId, Segment, SegmentIndex};
 use opengpu_verify::trace::{self, Emitted, Extent, Owner, Trace};
 use serde::{Deserialize, Serialize};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -51,7 +52,7 @@ pub struct Record {
 
 /// What is written about a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "the facts of a run")]
 pub struct Facts {
     /// Name of the program.
     pub name: String,
@@ -217,6 +218,9 @@ impl Record {
         }
         let input = self.folder.join(INPUT);
         self.expect(&input, &self.facts.input, "the input")?;
+        if fs::metadata(&input).is_ok_and(|found| found.len() != self.facts.usage.bytes_in) {
+            return Err(tampered("the usage"));
+        }
         let output = self.output()?;
         self.parts(&output)?;
         if ArtifactId::of(&output).to_string() != self.facts.output {

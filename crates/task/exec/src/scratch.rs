@@ -28,7 +28,10 @@ impl Scratch {
         // Whoever sweeps sees no folder that is made but not yet held.
         let all = File::open(folder).ok().filter(|all| all.lock().is_ok());
         let unused = all.as_ref().map_or_else(Vec::new, |_| unused(folder, prefix));
-        let path = tempfile::Builder::new().prefix(prefix).tempdir_in(folder)?.keep();
+        let mut builder = tempfile::Builder::new();
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        let path = builder.prefix(prefix).tempdir_in(folder)?.keep();
         let made = Self { _held: hold(&path), path };
         drop(all);
         drop(unused);
@@ -46,6 +49,32 @@ impl Drop for Scratch {
         // What stays is swept later.
         let _ = remove(&self.path);
     }
+}
+
+/// The folder of this user's scratch among temporary files. Others may pass through it to what they
+/// are told of, but see no names.
+#[cfg(unix)]
+pub fn temporary() -> io::Result<PathBuf> {
+    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+    let user = rustix::process::getuid().as_raw();
+    let place = std::env::temp_dir().join(format!("opengpu-{user}"));
+    match fs::DirBuilder::new().mode(0o711).create(&place) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => made?,
+    }
+    // Anybody may make something of that name, and wait for what is put there.
+    let found = fs::symlink_metadata(&place)?;
+    if !found.is_dir() || found.uid() != user || found.mode() & 0o066 != 0 {
+        let why = format!("{} is not a folder of this user alone; remove it", place.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(place)
+}
+
+/// The folder of scratch among temporary files, which are each user's own here.
+#[cfg(not(unix))]
+pub fn temporary() -> io::Result<PathBuf> {
+    Ok(std::env::temp_dir().join("opengpu"))
 }
 
 /// Scratch folders that nobody holds. They are held from now on, and go when they are dropped.
@@ -203,6 +232,8 @@ mod tests {
         fs::set_permissions(closed, Permissions::from_mode(0o300)).unwrap();
         symlink(outside.path(), cache.path().join(".unpack-link")).unwrap();
         let own = Scratch::make(cache.path(), ".unpack-").unwrap();
+        let mode = fs::metadata(own.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "nobody else looks into it");
         assert!(own.path().is_dir() && held.path().is_dir(), "both are in use");
         let left = |name: &str| cache.path().join(name).symlink_metadata().is_ok();
         assert!(!left(".unpack-x") && !left(".unpack-closed"));

@@ -3,6 +3,7 @@
 //! [`Metered`] is the part that whoever repeats the run finds again, and stands in the trace. The
 //! rest differs every time: it is paid for by rate, and bounded by what others measured.
 
+use crate::backend::Elsewhere;
 use opengpu_types::{Metered, Segment};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ pub struct Usage {
     pub bytes_in: u64,
     /// Bytes of the output.
     pub bytes_out: u64,
-    /// Most memory that the executor had at once since it was started.
+    /// Most memory that the executor had at once since it was started, or a guest of its sandbox had.
     pub peak_memory: u64,
     /// Energy of the package, where the machine tells it.
     pub millijoules: Option<u64>,
@@ -37,6 +38,13 @@ impl Usage {
         self.tokens_in = self.tokens_in.saturating_add(metered.tokens_in);
         self.tokens_out = self.tokens_out.saturating_add(metered.tokens_out);
         self.bytes_out = self.bytes_out.saturating_add(metered.bytes_out);
+    }
+
+    /// Adds what other processes used.
+    pub(crate) fn add_elsewhere(&mut self, elsewhere: Elsewhere) {
+        let cpu = u64::try_from(elsewhere.cpu.as_micros()).unwrap_or(u64::MAX);
+        self.cpu_microseconds = self.cpu_microseconds.saturating_add(cpu);
+        self.peak_memory = self.peak_memory.max(elsewhere.memory);
     }
 
     /// The part that whoever repeats the run finds again.

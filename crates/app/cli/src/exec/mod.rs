@@ -21,7 +21,7 @@ use crate::{
 };
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use opengpu_exec::{Fault, Launch};
+use opengpu_exec::{Fault, Launch, program::MANIFEST};
 use std::path::Path;
 
 #[derive(Debug, Subcommand)]
@@ -96,7 +96,7 @@ pub(crate) fn complaint(fault: &Fault) -> Complaint {
 
 /// A program's path as people mean it: what is missing is named.
 fn existing(path: &Path) -> Result<&Path> {
-    if path.exists() {
+    if path.is_file() || path.join(MANIFEST).exists() {
         return Ok(path);
     }
     let complaint = Complaint::usage(format!("{}: there is no such program", path.display()));

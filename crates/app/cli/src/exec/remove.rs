@@ -26,6 +26,9 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     };
     found.sort();
     found.dedup();
+    if arguments.all && !found.is_empty() {
+        context.confirm(&format!("Remove all {} runs?", found.len()))?;
+    }
     let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
     for (_, place) in &found {
         runs.discard(place)?;

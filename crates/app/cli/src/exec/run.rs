@@ -10,6 +10,7 @@ use opengpu_exec::{
 };
 use opengpu_types::ArtifactId;
 use serde_json::json;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::{
     fs,
     io::{self, Write as _},
@@ -42,7 +43,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     let program = Program::open(super::existing(&arguments.program)?)?;
-    let target = Target::new(arguments.out.as_deref())?;
+    let target = Target::new(arguments.out.as_deref(), arguments.input.as_deref())?;
     let runs = Runs::new(context);
     let unfinished = runs.begin()?;
     let folder = unfinished.path();
@@ -89,7 +90,7 @@ enum Target<'a> {
 
 impl<'a> Target<'a> {
     /// What cannot be written is found before the run and not after it.
-    fn new(path: Option<&'a Path>) -> Result<Self> {
+    fn new(path: Option<&'a Path>, input: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(Self::Nowhere) };
         if path == Path::new(STREAM) {
             return Ok(Self::Stdout);
@@ -101,6 +102,13 @@ impl<'a> Target<'a> {
         }
         if path.is_dir() {
             return Err(wrong("it is a folder").hint("name a file in it").into());
+        }
+        let same = |input: &Path| {
+            let whole = |path: &Path| fs::canonicalize(path).ok().filter(|path| path.is_file());
+            whole(path).is_some_and(|path| whole(input) == Some(path))
+        };
+        if input.is_some_and(same) {
+            return Err(wrong("it is the input, which would be lost").into());
         }
         Ok(Self::File(path))
     }
@@ -136,12 +144,11 @@ fn keep_input(program: &Program, given: Option<&Path>, folder: &Path) -> Result<
 /// Waits for a run, shows how it goes, and ends it when the user wishes so.
 fn attend(ticket: Ticket, progress: &mut Progress) -> Result<Outcome> {
     let wish = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register_conditional_shutdown(
-        signal_hook::consts::SIGINT,
-        130,
-        Arc::clone(&wish),
-    )?;
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&wish))?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let code = signal.saturating_add(128);
+        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&wish))?;
+        signal_hook::flag::register(signal, Arc::clone(&wish))?;
+    }
     let cancel = ticket.canceller();
     let over = Arc::new(AtomicBool::new(false));
     let (seen, ended) = (Arc::clone(&wish), Arc::clone(&over));

@@ -54,7 +54,7 @@ impl Runs {
         Ok((name, place))
     }
 
-    /// The names of all runs, and where they are.
+    /// The names of all runs, and where they are. A folder that somebody else put there is none.
     pub(super) fn all(&self) -> Result<Vec<(String, PathBuf)>> {
         let entries = match fs::read_dir(&self.0) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -64,20 +64,24 @@ impl Runs {
         for entry in entries {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if !name.starts_with('.') {
+            if !name.starts_with('.') && Record::is_in(&entry.path()) {
                 runs.push((name, entry.path()));
             }
         }
         Ok(runs)
     }
 
-    /// A kept run by its name, or by a beginning of the name that no other run has.
+    /// A kept run by its name, by that of its program, or by a beginning that no other run has.
     pub(super) fn named(&self, name: &str) -> Result<(String, PathBuf)> {
         let all = self.all()?;
         if let Some(run) = all.iter().find(|(run, _)| run == name) {
             return Ok(run.clone());
         }
-        let mut like = all.into_iter().filter(|(run, _)| !name.is_empty() && run.starts_with(name));
+        // A program's whole name is meant before a beginning of others.
+        let of = |run: &str| run.rsplit_once('-').is_some_and(|(program, _)| program == name);
+        let whole = all.iter().any(|(run, _)| of(run));
+        let fits = |run: &str| if whole { of(run) } else { run.starts_with(name) };
+        let mut like = all.into_iter().filter(|(run, _)| !name.is_empty() && fits(run));
         match (like.next(), like.next()) {
             (Some(run), None) => Ok(run),
             (Some((first, _)), Some((second, _))) => {

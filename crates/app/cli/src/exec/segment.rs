@@ -77,7 +77,10 @@ fn complaint(error: RecordError) -> anyhow::Error {
         RecordError::Tampered { .. } | RecordError::Damaged(_) => {
             Complaint::new(Exit::Verification, error.to_string()).into()
         }
-        RecordError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
+        // What is no file is not what was kept either.
+        RecordError::Io { source, .. }
+            if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) =>
+        {
             Complaint::new(Exit::Verification, format!("a file of the run is gone: {error}")).into()
         }
         RecordError::Program(Refusal::File { .. }) => {

@@ -51,19 +51,29 @@ fn temperature(text: &str) -> Result<f32, &'static str> {
 
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     let (program, name) = arguments.which.program(context)?;
+    let piped = if io::stdin().is_terminal() { None } else { Some(piped()?) };
     let supervisor = Supervisor::new(crate::exec::launch(&arguments.which.machine)?);
     context.output.note(format!("loading {name}"));
     supervisor.prepare(&program)?;
     let turns = arguments.system.iter().map(|text| turn("system", text)).collect();
     let mut chat = Chat { supervisor, program, arguments, turns };
-    if io::stdin().is_terminal() {
-        return chat.converse(context);
+    match piped {
+        Some(text) => print(chat.ask(&text)?).map(drop),
+        None => chat.converse(context),
     }
-    let said = artifact::take(io::stdin().lock(), SAID).map(String::from_utf8);
-    let said = said.map_err(|error| Complaint::usage(format!("standard input: {error}")))?;
-    let text = said.map_err(|_| Complaint::usage("standard input is not UTF-8"))?;
-    print(chat.ask(text.trim())?)?;
-    Ok(())
+}
+
+/// All of standard input, as one thing that is said.
+fn piped() -> Result<String> {
+    let bytes = artifact::take(io::stdin().lock(), SAID)
+        .map_err(|error| Complaint::usage(format!("standard input: {error}")))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| Complaint::usage("standard input is not UTF-8"))?;
+    if text.trim().is_empty() {
+        let complaint = Complaint::usage("nothing was said on standard input");
+        return Err(complaint.hint("chat at a terminal, or pipe a question").into());
+    }
+    Ok(text.trim().to_owned())
 }
 
 /// A conversation with a model.

@@ -47,6 +47,12 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
         None => Keys::default(),
     };
     let settings = Settings { keys, behind_tls: arguments.behind_tls, limits: Limits::default() };
+    // Before a model is loaded for nothing.
+    settings.check(arguments.listen).map_err(|error| {
+        let hint =
+            "--keys names a file of API keys, and --behind-tls says that a proxy is in front";
+        Complaint::usage(error.to_string()).hint(hint)
+    })?;
     match &arguments.upstream {
         // The owner wrote the address, so it may lead anywhere.
         Some(url) => {
@@ -95,7 +101,6 @@ fn listen(
                 .hint("another program may use the port: choose one with --listen")
         })?;
         let address = listener.local_addr()?;
-        settings.check(address)?;
         context.output.note(format!("serving {what} on http://{address}/v1"));
         context.output.note("stop with ctrl-C");
         let end = async {

@@ -231,6 +231,51 @@ fn a_run_that_was_killed_leaves_nothing_for_long() {
     assert_eq!(unfinished(), 0);
 }
 
+/// A script as a program in the sandbox.
+#[cfg(target_os = "linux")]
+fn script(machine: &Machine, text: &str) -> PathBuf {
+    let folder = machine.0.path().join("script");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("script.py"), text).unwrap();
+    let manifest = "name = 'script'\nkind = 'native'\ncode = 'script.py'\nclass = 'none'\n";
+    fs::write(folder.join("program.toml"), manifest).unwrap();
+    folder
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_script_uses_is_the_usage_of_its_run() {
+    let machine = Machine::new();
+    let text = "import time\nheld = bytearray(150 << 20)\n\
+                while time.process_time() < 0.6:\n    pass\n";
+    let run = machine.json(&["exec", "run", script(&machine, text).to_str().unwrap()]);
+    let usage = |name: &str| run["usage"][name].as_u64().unwrap();
+    assert!(usage("cpu_microseconds") >= 600_000, "{}", run["usage"]);
+    assert!(usage("peak_memory") >= 150 << 20, "{}", run["usage"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_is_told_to_end_leaves_nothing() {
+    let machine = Machine::new();
+    let folder = script(&machine, "import time\ntime.sleep(600)\n");
+    for signal in ["TERM", "HUP"] {
+        let mut command = machine.command(&["exec", "run", folder.to_str().unwrap()]);
+        let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let runs = machine.0.path().join("runs");
+        let count = || fs::read_dir(&runs).into_iter().flatten().count();
+        while count() == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        // The script sleeps by now, or the run ends before it begins: both must leave nothing.
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        let id = run.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+        assert!(!run.wait().unwrap().success());
+        assert_eq!(count(), 0, "{signal}");
+    }
+}
+
 #[test]
 fn kept_runs_are_listed_found_by_their_beginning_and_removed() {
     let machine = Machine::new();
@@ -259,8 +304,15 @@ fn kept_runs_are_listed_found_by_their_beginning_and_removed() {
     assert_eq!(code, 2);
     machine.json(&["exec", "remove", beginning]);
     assert_eq!(machine.json(&["exec", "list"])[0]["run"], names[1].as_str());
-    machine.json(&["exec", "remove", "--all"]);
-    assert_eq!(fs::read_dir(machine.0.path().join("runs")).unwrap().count(), 0);
+    // Nobody asks where there is no terminal, and what is no run stays.
+    let runs = machine.0.path().join("runs");
+    fs::create_dir(runs.join("mine")).unwrap();
+    assert_eq!(machine.failure(&["exec", "remove", "mine"]).0, 2);
+    let (code, error) = machine.failure(&["exec", "remove", "--all"]);
+    assert!(code == 2 && error.contains("--yes"), "{code} {error}");
+    machine.json(&["exec", "remove", "--all", "--yes"]);
+    let left: Vec<_> = fs::read_dir(runs).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(left, ["mine"]);
 }
 
 #[test]
@@ -298,12 +350,17 @@ fn an_input_comes_from_a_pipe_and_an_output_is_checked_before_the_run() {
     let from_pipe: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(from_pipe["root"], from_file["root"]);
 
-    machine.json(&["exec", "remove", "--all"]);
+    machine.json(&["exec", "remove", "--all", "--yes"]);
     let home = machine.0.path().to_str().unwrap();
-    for (out, word) in [("/nowhere/x", "no such folder"), (home, "it is a folder")] {
-        let (code, error) = machine.failure(&["exec", "run", program, "--out", out]);
+    let words = file.to_str().unwrap();
+    let cases =
+        [("/nowhere/x", "no such folder"), (home, "it is a folder"), (words, "it is the input")];
+    for (out, word) in cases {
+        let arguments = ["exec", "run", program, "--input", words, "--out", out];
+        let (code, error) = machine.failure(&arguments);
         assert!(code == 2 && error.contains(word), "{code} {error}");
     }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "a b a\n");
     assert_eq!(machine.json(&["exec", "list"]), Value::Array(Vec::new()), "nothing ran");
 }
 

@@ -23,6 +23,19 @@ fn program(machine: &Machine) -> PathBuf {
 }
 
 #[test]
+fn who_says_nothing_gets_no_answer() {
+    let machine = Machine::new();
+    refused(&machine, &["chat", "smollm2-135m-instruct"], &["nothing was said"]);
+}
+
+#[test]
+fn a_server_that_others_could_use_is_refused_with_what_it_needs() {
+    let machine = Machine::new();
+    let arguments = ["serve", "smollm2-135m-instruct", "--listen", "0.0.0.0:0"];
+    refused(&machine, &arguments, &["--keys", "--behind-tls"]);
+}
+
+#[test]
 fn numbers_out_of_range_are_refused_with_their_range() {
     let machine = Machine::new();
     for (option, number, range) in [

@@ -287,6 +287,9 @@ impl<W: Write> Executor<W> {
             }
         };
         watch.read(&mut usage);
+        if let Some(bay) = self.bays.get_mut(&errand.bay) {
+            usage.add_elsewhere(bay.prepared.elsewhere());
+        }
         let news = match ended {
             Ok(Ended::Finished) => News::Finished { usage },
             Ok(Ended::Repeated(Repeated { segment, steps, state, .. })) => {

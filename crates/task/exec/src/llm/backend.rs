@@ -33,7 +33,8 @@ impl Backend for Models {
         let folder = crate::program::models().unwrap_or_default();
         Ok(format!(
             "models of the llama family in GGUF files, on {threads} threads; none is built in: \
-             download one (huggingface.co has many), then `opengpu chat FILE`, or keep it in {}",
+             download one (huggingface.co has many), or fetch a small one with `cargo xtask models`, \
+             then `opengpu chat FILE`; those in {} are known by their names",
             folder.display()
         ))
     }

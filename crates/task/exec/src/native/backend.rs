@@ -5,19 +5,20 @@
 //! is the output. An image is the same with files of its own: its command instead of a script. It is
 //! named with its address, so that the program's id covers it.
 
+use super::bubblewrap::NOBODY;
 use super::image::{self, Image, ImageError, ImageLimits};
 use super::python::{self, Environment};
 use super::{Cgroup, Ended, Guest, How, Input, Probe, Root, Sandbox, SandboxError, Spec};
-use crate::backend::{Backend, Begun, Missing, Prepared, Span, Work};
+use crate::backend::{Backend, Begun, Elsewhere, Missing, Prepared, Span, Work};
 use crate::fault::{Fault, Part, Refusal};
 use crate::program::{Limits, Program};
+use crate::scratch::{self, Scratch};
 use serde::{Deserialize, Serialize};
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io};
-use tempfile::TempDir;
 
 /// Bytes of the largest script.
 const SCRIPT: u64 = 1 << 20;
@@ -77,7 +78,7 @@ impl Backend for Scripts {
             Some(name) => open(program, name, &settings)?,
             None => Code::Script(program.code(SCRIPT)?),
         };
-        Ok(Box::new(Script { sandbox, code, settings }))
+        Ok(Box::new(Script { sandbox, code, settings, used: Elsewhere::default() }))
     }
 }
 
@@ -142,6 +143,8 @@ struct Script {
     sandbox: Sandbox,
     code: Code,
     settings: Settings,
+    /// What guests used that nobody was told of yet.
+    used: Elsewhere,
 }
 
 impl Script {
@@ -176,7 +179,7 @@ impl Prepared for Script {
         span: Span,
         work: &mut Work<'_>,
     ) -> Result<Vec<u8>, Fault> {
-        let folder = tempfile::tempdir().map_err(machine)?;
+        let folder = scratch().map_err(machine)?;
         let given = folder.path().join("input");
         fs::write(&given, input).map_err(machine)?;
         let mut spec = self.spec();
@@ -193,7 +196,7 @@ impl Prepared for Script {
             steps.apply(&mut spec);
         }
         let guest = self.sandbox.start(spec).map_err(unavailable)?;
-        let (ended, outputs) = attend(guest, work)?;
+        let (ended, outputs) = attend(guest, work, &mut self.used)?;
         judge(&ended, work)?;
         if self.settings.steps.is_none() {
             return Ok(Vec::new());
@@ -202,6 +205,20 @@ impl Prepared for Script {
             .map_err(|error| Fault::program(format_args!("checkpoint {until}: {error}")))?;
         pack(files, until)
     }
+
+    fn elsewhere(&mut self) -> Elsewhere {
+        std::mem::take(&mut self.used)
+    }
+}
+
+/// A folder that a guest may look into, and nobody else but us.
+fn scratch() -> io::Result<Scratch> {
+    let scratch = Scratch::make(&scratch::temporary()?, "guest-")?;
+    if rustix::process::getuid().is_root() {
+        // Where we are root the guest is somebody else.
+        std::os::unix::fs::chown(scratch.path(), Some(NOBODY), Some(NOBODY))?;
+    }
+    Ok(scratch)
 }
 
 /// What a program may use, in the words of the sandbox.
@@ -214,7 +231,11 @@ fn limit(spec: &mut Spec, limits: &Limits) {
 }
 
 /// Passes on what the guest prints, and ends it when it shall end.
-fn attend(mut guest: Guest, work: &mut Work<'_>) -> Result<(Ended, super::Outputs), Fault> {
+fn attend(
+    mut guest: Guest,
+    work: &mut Work<'_>,
+    used: &mut Elsewhere,
+) -> Result<(Ended, super::Outputs), Fault> {
     let mut stdout = guest.take_stdout();
     let (sender, pieces) = std::sync::mpsc::sync_channel::<Vec<u8>>(64);
     let reader = std::thread::spawn(move || {
@@ -242,6 +263,10 @@ fn attend(mut guest: Guest, work: &mut Work<'_>) -> Result<(Ended, super::Output
     drop(pieces);
     let waited = guest.wait().map_err(unavailable);
     let _ = reader.join();
+    if let Ok((Ended { usage, .. }, _)) = &waited {
+        used.cpu = used.cpu.saturating_add(usage.cpu);
+        used.memory = used.memory.max(usage.memory);
+    }
     ended?;
     // One link for all of it: where a pipe cuts is chance.
     work.emit(&output)?;
@@ -278,7 +303,7 @@ fn pack(files: Vec<(PathBuf, Vec<u8>)>, step: u64) -> Result<Vec<u8>, Fault> {
 }
 
 /// Writes a checkpoint into a folder, from which the script begins; none before the first step.
-fn unpack(state: &[u8], folder: &TempDir) -> Result<Option<PathBuf>, Fault> {
+fn unpack(state: &[u8], folder: &Scratch) -> Result<Option<PathBuf>, Fault> {
     if state.is_empty() {
         return Ok(None);
     }

@@ -6,6 +6,7 @@ use super::{GRACE, StartError, watch};
 use crate::fault::Fault;
 use crate::program::Program;
 use crate::protocol::{self, Event, News, Request};
+use crate::scratch::{self, Scratch};
 use crate::stop::milliseconds;
 use crate::usage::Usage;
 use crate::walls::Grant;
@@ -19,7 +20,6 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// Bytes that are read or written at once.
 const BUFFER: usize = 64 << 10;
@@ -73,7 +73,7 @@ pub(super) struct Process {
     shared: Arc<Shared>,
     answers: Mutex<Receiver<Event>>,
     /// Goes away with it.
-    _cache: Option<TempDir>,
+    _cache: Option<Scratch>,
 }
 
 /// What the threads around a process have in common.
@@ -270,7 +270,7 @@ impl Process {
         // A driver without a place for compiled kernels compiles them for every dispatch, and one that
         // all executors share is a way from one lease to the next.
         let cache = match grant.filter(|grant| grant.devices()) {
-            Some(_) => Some(tempfile::Builder::new().prefix("opengpu-executor-").tempdir()?),
+            Some(_) => Some(Scratch::make(&scratch::temporary()?, "executor-")?),
             None => None,
         };
         let grant = match &cache {

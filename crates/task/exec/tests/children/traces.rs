@@ -182,7 +182,8 @@ fn what_nobody_can_repeat_is_found() {
     let before = Emitted(lie.segments[0].emitted);
     last.emitted = before.then(&ArtifactId::of(&lie.output)).0;
     lie.segments.push(last);
-    lie.usage = Usage { bytes_out: last.metered.bytes_out, ..Usage::default() };
+    let bytes_in = honest.facts.usage.bytes_in;
+    lie.usage = Usage { bytes_in, bytes_out: last.metered.bytes_out, ..Usage::default() };
     lie.usage.add(&lie.segments[0].metered);
     fs::rename(folder.path().join(STATES).join("40"), folder.path().join(STATES).join("1"))
         .unwrap();

@@ -31,7 +31,8 @@ fn vulkan(machine: &Machine, infos: &[AdapterInfo]) -> Check {
     let name = "Vulkan";
     let shown: Vec<_> = infos.iter().filter(|info| info.api == Api::Vulkan).collect();
     if let Some(first) = shown.first() {
-        return Check::ok(name, format!("{} adapters, {}", shown.len(), first.driver));
+        let word = if shown.len() == 1 { "adapter" } else { "adapters" };
+        return Check::ok(name, format!("{} {word}, {}", shown.len(), first.driver));
     }
     let found = if !loader(machine) {
         "the loader libvulkan.so.1 is not where it usually is"

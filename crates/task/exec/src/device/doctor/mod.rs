@@ -237,12 +237,20 @@ fn memory(machine: &Machine) -> Option<Check> {
     })
 }
 
+/// Which one the sandbox starts, whatever else there is.
+const PYTHON: &str = "/usr/bin/python3";
+
 fn python(machine: &Machine) -> Check {
     let packages =
         Packages { debian: "python3", fedora: "python3", arch: "python", suse: "python3" };
-    match machine.program("python3") {
+    let program = if machine.real {
+        Some(PathBuf::from(PYTHON)).filter(|program| program.exists())
+    } else {
+        machine.program("python3")
+    };
+    match program {
         Some(program) if machine.real => match said(&program, &["--version"]) {
-            Some(version) => Check::ok("python3", version),
+            Some(version) => Check::ok("python3", format!("{version}, {PYTHON}")),
             None => Check::failed(
                 "python3",
                 format!("{} does not start", program.display()),
