@@ -102,8 +102,10 @@ pub(super) struct Open {
     /// Most memory that any program may use here.
     pub(super) memory: u64,
     output: u64,
-    /// Why the process was killed, if it was, and for which ticket.
-    cause: Option<(u64, Fault)>,
+    /// Why the process was killed, if it was, and for which ticket; for none if there was none.
+    cause: Option<(Option<u64>, Fault)>,
+    /// Why it died, for whoever comes too late.
+    epitaph: Option<Fault>,
     pub(super) dead: bool,
 }
 
@@ -116,6 +118,13 @@ struct OpenTicket {
     runs: bool,
     /// Bytes of output so far.
     emitted: u64,
+}
+
+impl OpenTicket {
+    /// Tells its owner that there is no executor any more.
+    fn end(&self, fault: Fault) {
+        self.news.end(News::Failed { fault, usage: Usage::default() });
+    }
 }
 
 impl Shared {
@@ -148,7 +157,7 @@ impl Shared {
         {
             let mut open = self.lock();
             if open.cause.is_none() {
-                let first = open.tickets.keys().next().copied().unwrap_or(0);
+                let first = open.tickets.keys().next().copied();
                 open.cause = Some((first, fault));
             }
         }
@@ -163,15 +172,19 @@ impl Shared {
     fn bury(&self, status: Option<ExitStatus>, words: &str) {
         let mut open = self.lock();
         open.dead = true;
-        let cause = open.cause.take();
+        let (first, epitaph) = match open.cause.take() {
+            None => (None, Fault::Crashed { how: how(status, words) }),
+            Some((None, fault)) => (None, fault),
+            Some((Some(first), fault)) => {
+                let how = "it was stopped for the run before".to_owned();
+                (Some((first, fault)), Fault::Crashed { how })
+            }
+        };
         for (number, ticket) in std::mem::take(&mut open.tickets) {
-            let fault = match &cause {
-                Some((of, fault)) if *of == number => fault.clone(),
-                Some(_) => Fault::Crashed { how: "it was stopped for the run before".to_owned() },
-                None => Fault::Crashed { how: how(status, words) },
-            };
-            ticket.news.end(News::Failed { fault, usage: Usage::default() });
+            let own = first.as_ref().filter(|(of, _)| *of == number).map(|(_, fault)| fault);
+            ticket.end(own.unwrap_or(&epitaph).clone());
         }
+        open.epitaph = Some(epitaph);
         drop(open);
         self.changed.notify_all();
     }
@@ -391,7 +404,10 @@ impl Open {
             self.since = Some(Instant::now());
         }
         let ticket = OpenTicket { news: Arc::new(news), time, cancelled: None, runs, emitted: 0 };
-        self.tickets.insert(number, ticket);
+        match &self.epitaph {
+            Some(fault) => ticket.end(fault.clone()),
+            None => drop(self.tickets.insert(number, ticket)),
+        }
         number
     }
 
