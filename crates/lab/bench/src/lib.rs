@@ -30,6 +30,20 @@ mod want;
 pub use error::BenchError;
 pub use want::{Sense, Want};
 
+use std::process::ExitCode;
+
+/// How a bench ends: with 0 when it could measure, whether or not the figures are what they should be.
+#[expect(clippy::print_stderr, reason = "a program that reports")]
+pub fn ended(outcome: Result<(), BenchError>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Says on stderr what happens now; a bench takes minutes and nobody should stare at silence.
 #[expect(clippy::print_stderr, reason = "progress of a program")]
 pub(crate) fn tell(what: impl std::fmt::Display) {

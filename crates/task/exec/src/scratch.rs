@@ -55,9 +55,14 @@ impl Drop for Scratch {
 /// are told of, but see no names.
 #[cfg(unix)]
 pub fn temporary() -> io::Result<PathBuf> {
-    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
     let user = rustix::process::getuid().as_raw();
-    let place = std::env::temp_dir().join(format!("opengpu-{user}"));
+    own(std::env::temp_dir().join(format!("opengpu-{user}")), user)
+}
+
+/// Makes a folder of this user, or finds it.
+#[cfg(unix)]
+fn own(place: PathBuf, user: u32) -> io::Result<PathBuf> {
+    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
     match fs::DirBuilder::new().mode(0o711).create(&place) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         made => made?,
@@ -161,7 +166,7 @@ fn free_place(top: &Path, moved: &mut u64) -> PathBuf {
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
-    use super::{Scratch, remove};
+    use super::{Scratch, own, remove};
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     use std::path::PathBuf;
@@ -217,6 +222,21 @@ mod tests {
         fs::rename(other, top.join(deep).join("other")).unwrap();
         remove(&top).unwrap();
         assert!(!top.exists());
+    }
+
+    #[test]
+    fn a_folder_that_somebody_else_may_have_made_is_not_used() {
+        let temporary = tempfile::tempdir().unwrap();
+        let (user, place) =
+            (rustix::process::getuid().as_raw(), |name| temporary.path().join(name));
+        let mine = own(place("mine"), user).unwrap();
+        assert_eq!(fs::metadata(&mine).unwrap().permissions().mode() & 0o777, 0o711);
+        assert_eq!(own(mine.clone(), user).unwrap(), mine, "it is found again");
+        assert!(own(mine.clone(), user ^ 1).is_err(), "another's");
+        symlink(&mine, place("link")).unwrap();
+        assert!(own(place("link"), user).is_err(), "a link");
+        fs::set_permissions(&mine, Permissions::from_mode(0o777)).unwrap();
+        assert!(own(mine, user).is_err(), "open to others");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The auction of one task: sealed bids, the lowest cost wins and is paid by the second lowest.
 //!
-//! A bid is first committed to and later opened ([`seal`]), so nobody sees another one in time. A
-//! provider that does not open its bid loses its bond; the auction closes all the same.
+//! A bid is first committed to and later opened ([`seal`]), so nobody sees another one in time. What
+//! becomes of a bid that is not opened is for the ledger; here are only those that were.
 
 use crate::score::{Cost, Standing, Terms};
 use opengpu_crypto::{Digest, Seed, hash};

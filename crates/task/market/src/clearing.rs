@@ -53,8 +53,17 @@ pub struct Placed {
 /// Awards lots, none if no bid is left for it. Lots come by task and bids by provider: the outcome
 /// depends on nothing else.
 pub fn clear(lots: &[Lot], bidders: &[Bidder], seed: &Seed) -> Vec<Option<Placed>> {
+    clear_within(lots.len().saturating_mul(TURNS), lots, bidders, seed)
+}
+
+/// The same with so many turns of competition.
+fn clear_within(
+    mut turns: usize,
+    lots: &[Lot],
+    bidders: &[Bidder],
+    seed: &Seed,
+) -> Vec<Option<Placed>> {
     let mut floor = Floor::new(lots, bidders, seed);
-    let mut turns = lots.len().saturating_mul(TURNS);
     let mut waiting: VecDeque<usize> = (0..lots.len()).collect();
     while let Some(lot) = waiting.pop_front() {
         let competing = turns > 0;
@@ -248,6 +257,18 @@ mod tests {
         let found = clear(&lots, &bidders(&[1, 1]), &SEED);
         assert_eq!(found[0].unwrap().bid, 1);
         assert_eq!(found[1].unwrap().bid, 0);
+    }
+
+    #[test]
+    fn without_turns_a_lot_takes_a_free_device_and_outbids_nobody() {
+        let lots = [lot(1, 1000, &[(0, 100), (1, 150)]), lot(2, 1000, &[(0, 120)])];
+        let bids = |turns| {
+            let found = clear_within(turns, &lots, &bidders(&[1, 1]), &SEED);
+            found.iter().map(|placed| placed.map(|it| it.bid)).collect::<Vec<_>>()
+        };
+        assert_eq!(bids(0), [Some(0), None], "first come, first served");
+        assert_eq!(bids(1), [Some(0), None]);
+        assert_eq!(bids(100), [Some(1), Some(0)]);
     }
 
     #[test]

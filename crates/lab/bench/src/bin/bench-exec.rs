@@ -4,20 +4,16 @@
 //! a sandbox it is the first process of a guest.
 
 use clap::Parser as _;
-use opengpu_bench::exec::{Program, run};
+use opengpu_bench::{
+    ended,
+    exec::{Program, run},
+};
 use std::process::ExitCode;
 
-#[expect(clippy::print_stderr, reason = "a program that reports")]
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     if let Some(code) = opengpu_exec::native::inner_main(std::env::args_os().skip(1)) {
         return code;
     }
-    match run(Program::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    ended(run(Program::parse()))
 }

@@ -108,8 +108,7 @@ impl Supervisor {
 
     /// Starts a run.
     pub fn run(&self, program: &Program, errand: Errand) -> Result<Ticket, StartError> {
-        let mut tickets = self.run_all(program, vec![errand])?;
-        tickets.pop().ok_or_else(|| io::Error::other("no ticket was given").into())
+        only(self.run_all(program, vec![errand])?)
     }
 
     /// Starts several runs, one after the other, at the cost of one message.
@@ -161,8 +160,7 @@ impl Supervisor {
             emitted,
             milliseconds,
         };
-        let mut tickets = process.submit([(program.manifest.limits.time, request)])?;
-        tickets.pop().ok_or_else(|| io::Error::other("no ticket was given").into())
+        only(process.submit([(program.manifest.limits.time, request)])?)
     }
 
     /// Checks what was claimed for a segment, by the class of its program: by repeating the segment, or
@@ -213,8 +211,7 @@ impl Supervisor {
             segments,
             milliseconds,
         };
-        let mut tickets = process.submit([(program.manifest.limits.time, request)])?;
-        let ticket = tickets.pop().ok_or_else(|| io::Error::other("no ticket was given"))?;
+        let ticket = only(process.submit([(program.manifest.limits.time, request)])?)?;
         Ok(How::Weighed { ticket, unchanged })
     }
 
@@ -276,6 +273,11 @@ impl Supervisor {
         let grant = Grant::of(program)?;
         Ok(grant.map(|grant| grant.with(reads, writes)).transpose()?)
     }
+}
+
+/// The ticket of a single errand.
+fn only(mut tickets: Vec<Ticket>) -> Result<Ticket, StartError> {
+    tickets.pop().ok_or_else(|| io::Error::other("no ticket was given").into())
 }
 
 /// Whether an executor with these walls serves a program that needs those.

@@ -513,3 +513,19 @@ fn how(status: Option<ExitStatus>, words: &str) -> String {
     let words = words.trim();
     if words.is_empty() { ended } else { format!("{ended}; its last words: {words}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_comes_too_late_is_told_why_it_died() {
+        let fault = Fault::Memory { limit: 1 };
+        let mut open = Open { epitaph: Some(fault.clone()), ..Open::default() };
+        let (news, receiver) = mailbox();
+        open.add(news, Duration::ZERO, true);
+        let usage = Usage::default();
+        assert_eq!(receiver.receive(), Some(News::Failed { fault, usage }));
+        assert!(open.is_idle(), "nobody waits for what is dead");
+    }
+}
