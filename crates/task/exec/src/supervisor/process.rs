@@ -524,8 +524,8 @@ mod tests {
         let mut open = Open { epitaph: Some(fault.clone()), ..Open::default() };
         let (news, receiver) = mailbox();
         open.add(news, Duration::ZERO, true);
+        assert!(open.is_idle(), "it would wait for ever");
         let usage = Usage::default();
         assert_eq!(receiver.receive(), Some(News::Failed { fault, usage }));
-        assert!(open.is_idle(), "nobody waits for what is dead");
     }
 }
