@@ -269,6 +269,19 @@ fn parameters(context: &Context) -> Result<()> {
             ("reporter's share", percent(it.reporter_share)),
             ("emission in the first year", format!("{} oGPU", it.emission.first_year)),
             ("emission kept each year", percent(it.emission.kept)),
+            ("stake of a provider", format!("{} oGPU", it.market.provider_stake)),
+            ("lease of a newcomer", format!("at most {} oGPU", it.market.newcomer)),
+            ("open leases of a provider", format!("{} times its stake", it.market.exposure)),
+            ("trust lock of a client", percent(it.market.client_lock)),
+            ("trust lock of a provider", percent(it.market.provider_lock)),
+            ("bond of a bid", format!("{} oGPU", it.market.bid_bond)),
+            ("bids are taken", span(it.market.bidding)),
+            ("bids are opened", span(it.market.opening)),
+            ("silence of a provider", span(it.market.silence)),
+            ("time to stop", span(it.market.grace)),
+            ("time to object", span(it.market.objection)),
+            ("ended tasks are kept", span(it.market.retention)),
+            ("a dollar", format!("{} oGPU", it.market.dollar)),
         ])
     })
 }
@@ -288,6 +301,8 @@ fn supply(context: &Context) -> Result<()> {
             ("rewards", it.rewards.to_string()),
             ("epoch pool", it.epoch_pool.to_string()),
             ("treasury", it.treasury.to_string()),
+            ("budgets of tasks", it.escrow.to_string()),
+            ("trust locks", it.locks.to_string()),
         ])
     })
 }

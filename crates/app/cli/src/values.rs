@@ -4,8 +4,8 @@ use clap::ValueEnum;
 use opengpu_client::api::{HexError, digest_from_text, hex_from_text};
 use opengpu_crypto::KeyKind;
 use opengpu_types::{
-    Address, ConsensusKey, Digest, Epoch, Key, Millis, Permille, Purpose, TransactionId,
-    UnbondingId,
+    Address, ClassIndex, ConsensusKey, Digest, Epoch, Key, Millis, Permille, Purpose,
+    TransactionId, UnbondingId,
 };
 
 /// `5%`, `2.5%`.
@@ -85,12 +85,21 @@ pub(crate) fn state_key(text: &str) -> Result<Key, String> {
         }
         "seats" => Key::Seats(epoch()?),
         "offences" => Key::Offences(epoch()?),
+        "provider" => Key::Provider(address(rest)?),
+        "client" => Key::Client(address(rest)?),
+        "task" => Key::Task(rest.parse().map_err(|error| format!("`{rest}`: {error}"))?),
+        "auction" => Key::Auction(rest.parse().map_err(|error| format!("`{rest}`: {error}"))?),
+        "class" => {
+            let class = rest.parse().map_err(|error| format!("`{rest}`: {error}"))?;
+            Key::ClassIndex(ClassIndex::id(&class))
+        }
         _ => {
             return Err(format!(
                 "`{kind}` is no kind of entry; there are chain, supply, parameters, treasury, \
                  candidates, turns, account:ADDRESS, vesting:ADDRESS, validator:ADDRESS, \
                  limit:ACCOUNT:SPENDER, delegation:DELEGATOR:VALIDATOR, unbonding:NUMBER, \
-                 consensus-key:KEY, seats:EPOCH and offences:EPOCH"
+                 consensus-key:KEY, seats:EPOCH, offences:EPOCH, provider:ADDRESS, client:ADDRESS, \
+                 task:ID, auction:ID and class:DEVICE-CLASS"
             ));
         }
     })
@@ -123,6 +132,8 @@ pub(crate) enum Use {
     Transfers,
     /// Delegation, its undoing and rewards only.
     Stake,
+    /// Submitting tasks and paying for them only.
+    Tasks,
 }
 
 impl From<Use> for Purpose {
@@ -131,6 +142,7 @@ impl From<Use> for Purpose {
             Use::Anything => Self::Anything,
             Use::Transfers => Self::Transfers,
             Use::Stake => Self::Stake,
+            Use::Tasks => Self::Tasks,
         }
     }
 }

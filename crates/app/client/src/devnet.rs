@@ -7,8 +7,8 @@ use crate::{genesis_file::GenesisFileError, node_keys::NodeKeys};
 use opengpu_crypto::Keypair;
 use opengpu_ledger::check_genesis;
 use opengpu_types::{
-    Allocation, Amount, ChainId, Emission, Genesis, GenesisValidator, List, Millis, NetworkAddress,
-    Parameters, Permille, RuleVersion, Text, TreasuryStream, Weight,
+    Allocation, Amount, ChainId, Emission, Genesis, GenesisValidator, List, MarketParameters,
+    Millis, NetworkAddress, Parameters, Permille, RuleVersion, Text, TreasuryStream, Weight,
 };
 use rand_core::CryptoRng;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -114,7 +114,7 @@ fn genesis(
         operator: it.operator.address(),
         keys: it.keys.registration(chain, &it.operator.address()),
         host: it.host,
-        commission: permille(50),
+        commission: Permille::constant(50),
         stake: STAKE,
     });
     Genesis {
@@ -146,20 +146,17 @@ pub fn parameters(validators: u16) -> Parameters {
         evidence_epochs: 64,
         block_weight: Weight(8_000_000),
         minimum_base_fee: Amount(1_000_000_000),
-        burned_fee: permille(500),
+        burned_fee: Permille::constant(500),
         account_reserve: Amount(10_000_000_000_000_000),
         entry_reserve: Amount(20_000_000_000_000_000),
-        conflict_slash: permille(50),
-        missed_slash: permille(1),
-        missed_limit: permille(500),
+        conflict_slash: Permille::constant(50),
+        missed_slash: Permille::constant(1),
+        missed_limit: Permille::constant(500),
         jail: Millis(10_000),
-        reporter_share: permille(50),
-        emission: Emission { first_year: Amount::whole(1_000_000), kept: permille(850) },
+        reporter_share: Permille::constant(50),
+        emission: Emission { first_year: Amount::whole(1_000_000), kept: Permille::constant(850) },
+        market: MarketParameters::LOCAL,
     }
-}
-
-const fn permille(thousandths: u16) -> Permille {
-    Permille::new(thousandths).expect("a constant of at most 1000")
 }
 
 #[cfg(test)]

@@ -68,6 +68,11 @@ impl<T, const MAX: usize> List<T, MAX> {
         found.is_ok()
     }
 
+    /// Changes one item in place.
+    pub fn get_mut(&mut self, place: usize) -> Option<&mut T> {
+        self.0.get_mut(place)
+    }
+
     /// Changes items in place; the length stays.
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
         self.0.iter_mut()

@@ -4,9 +4,10 @@
 //! explorers read them out of state proofs.
 
 use crate::{
-    Address, Amount, BeaconSignature, Boxed, ConsensusKey, Epoch, Height, List, Millis,
-    NetworkAddress, Nonce, Parameters, Permille, Purpose, RewardIndex, RuleVersion, SeatSet,
-    Shares, SlashReason, Text, UnbondingId, Upgrade, ValidatorKeys, VestingTerms,
+    Address, Agenda, AgendaPage, Amount, Auction, BeaconSignature, Boxed, ClassIndex, Client,
+    ConsensusKey, Epoch, Height, List, Millis, NetworkAddress, Nonce, Parameters, Permille,
+    Provider, Purpose, RewardIndex, RuleVersion, SeatSet, Shares, Shelf, SlashReason, Task, TaskId,
+    Text, Tick, UnbondingId, Upgrade, ValidatorKeys, VestingTerms,
     codec::{codec_enum, codec_struct},
 };
 use commonware_codec::Encode as _;
@@ -275,6 +276,10 @@ pub struct Supply {
     pub epoch_pool: Amount,
     /// What the treasury stream has not released yet.
     pub treasury: Amount,
+    /// Budgets of open tasks.
+    pub escrow: Amount,
+    /// Trust locks of both sides, and bonds of bids.
+    pub locks: Amount,
 }
 
 codec_struct!(Supply {
@@ -288,6 +293,8 @@ codec_struct!(Supply {
     rewards,
     epoch_pool,
     treasury,
+    escrow,
+    locks,
 });
 
 /// The treasury's stream.
@@ -414,6 +421,31 @@ pub enum Key {
     },
     /// A beacon of the recent past, by height modulo the number kept.
     Beacon(u16),
+    /// A provider, by its account.
+    Provider(Address),
+    /// Number of shelves.
+    Shelves,
+    /// Some of all standing offers.
+    Shelf(u16),
+    /// What a second of a class of devices costs, by [`ClassIndex::id`].
+    ClassIndex(Digest),
+    /// What an account has submitted.
+    Client(Address),
+    /// A task.
+    Task(TaskId),
+    /// Bids for a task.
+    Auction(TaskId),
+    /// Where to go on with alarms that a block could not see to.
+    Agenda,
+    /// How many alarms a tick has.
+    Tick(Tick),
+    /// Some alarms of a tick.
+    AgendaPage {
+        /// Of this tick.
+        tick: Tick,
+        /// Counted from zero.
+        page: u32,
+    },
 }
 
 codec_enum!(Key {
@@ -436,6 +468,16 @@ codec_enum!(Key {
     16 => Offences(epoch),
     17 => Duty { account, duty },
     18 => Beacon(slot),
+    19 => Provider(address),
+    20 => Shelves,
+    21 => Shelf(number),
+    22 => ClassIndex(class),
+    23 => Client(address),
+    24 => Task(task),
+    25 => Auction(task),
+    26 => Agenda,
+    27 => Tick(tick),
+    28 => AgendaPage { tick, page },
 });
 
 impl Key {
@@ -468,6 +510,16 @@ pub enum Entry {
     Offences(Offences),
     Duty(Duty),
     Beacon(BeaconRecord),
+    Provider(Boxed<Provider>),
+    Shelves(u16),
+    Shelf(Shelf),
+    ClassIndex(Boxed<ClassIndex>),
+    Client(Boxed<Client>),
+    Task(Boxed<Task>),
+    Auction(Auction),
+    Agenda(Agenda),
+    Tick(u32),
+    AgendaPage(AgendaPage),
 }
 
 codec_enum!(Entry {
@@ -490,4 +542,14 @@ codec_enum!(Entry {
     16 => Offences(value),
     17 => Duty(value),
     18 => Beacon(value),
+    19 => Provider(value),
+    20 => Shelves(value),
+    21 => Shelf(value),
+    22 => ClassIndex(value),
+    23 => Client(value),
+    24 => Task(value),
+    25 => Auction(value),
+    26 => Agenda(value),
+    27 => Tick(value),
+    28 => AgendaPage(value),
 });

@@ -11,6 +11,7 @@
 //!
 //! `tests/wire/conformance.rs` pins a hash per type: changing an encoding is a protocol change.
 
+mod agenda;
 mod artifact;
 mod bounded;
 mod boxed;
@@ -20,19 +21,23 @@ mod entry;
 mod evidence;
 mod genesis;
 mod header;
+mod market;
 mod offer;
 mod operation;
 mod parameters;
+mod provider;
 mod rate;
 mod receipt;
 mod record;
 mod seat;
 mod set;
 mod summary;
+mod task;
 mod trace;
 mod transaction;
 mod units;
 
+pub use agenda::{Agenda, AgendaPage, Alarm, Tick};
 pub use artifact::{ArtifactId, NoContentAddress, ProgramId};
 pub use bounded::{List, Text, TooLong};
 pub use boxed::Boxed;
@@ -45,15 +50,24 @@ pub use entry::{
 pub use evidence::{Evidence, Vote, VoteKind, consensus_namespace};
 pub use genesis::{Allocation, Genesis, GenesisValidator, TreasuryStream, VestingTerms};
 pub use header::{Block, Header, StateCommitment, Upgrade};
+pub use market::MarketOperation;
 pub use offer::{MOST_WISHES, Offer, Requirements, Trust, Weights};
 pub use operation::{Operation, Purpose, ValidatorKeys};
-pub use parameters::{Emission, Parameters};
-pub use rate::{Rate, RateBase, RateUnit};
+pub use parameters::{Emission, MarketParameters, Parameters};
+pub use provider::{
+    ClassIndex, Client, Contact, Leave, Listing, Provider, ProviderStatus, Reputation, SessionKey,
+    Shelf, Shelved,
+};
+pub use rate::{Money, Rate, RateBase, RateUnit};
 pub use receipt::{CloseReason, Event, Failure, Outcome, Receipt, SlashReason};
 pub use record::Record;
 pub use seat::{ConsensusKey, NetworkAddress, Seat, SeatSet};
 pub use set::{Member, NoMember, Set};
-pub use trace::{Metered, Segment, SegmentIndex};
+pub use task::{
+    Allocating, Auction, Bid, Class, Commitment, Ending, Eyes, Lease, LeaseId, LeasePhase, Spec,
+    Task, TaskId, TaskPhase, Usage, Verdict, Witness,
+};
+pub use trace::{Checkpoint, Metered, Segment, SegmentIndex};
 pub use transaction::{Authorization, SignedTransaction, Transaction, TransactionId};
 pub use units::{
     Amount, AmountError, ChainId, Epoch, Height, Millis, Nonce, Permille, RewardIndex, RuleVersion,
@@ -61,5 +75,5 @@ pub use units::{
 };
 
 pub use opengpu_crypto::{
-    Address, BeaconPublicKey, BeaconSignature, Digest, PublicKey, Seed, Signature,
+    Address, BeaconPublicKey, BeaconSignature, Digest, PublicKey, SealPublicKey, Seed, Signature,
 };

@@ -1,7 +1,7 @@
 //! What a client demands of a device, and what a provider offers.
 
 use crate::{
-    Address, Amount, Millis, Permille,
+    Address, Millis, Money, Permille,
     bounded::List,
     codec::codec_struct,
     device::{DeviceClass, Precision, ProgramKind, Rating, Region, Runtime},
@@ -26,7 +26,7 @@ members! {
 pub const MOST_WISHES: usize = 16;
 
 /// What a task demands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Requirements {
     /// Kind of its program.
     pub kind: ProgramKind,
@@ -49,7 +49,7 @@ pub struct Requirements {
     /// Longest time that it may take.
     pub longest: Millis,
     /// Most that a second of one device may cost.
-    pub cap: Amount,
+    pub cap: Money,
     /// Providers that may run it; all if none is named.
     pub allowed: List<Address, MOST_WISHES>,
     /// Providers that may not.
@@ -73,7 +73,7 @@ codec_struct!(Requirements {
 });
 
 /// A standing statement of a provider about devices that are alike.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Offer {
     /// What they are.
     pub class: DeviceClass,
@@ -96,7 +96,7 @@ pub struct Offer {
     /// Longest lease.
     pub longest: Millis,
     /// Least that a second of one device costs.
-    pub rate: Amount,
+    pub rate: Money,
     /// Least reliability of a client.
     pub reliability: Permille,
     /// Clients for which it does not work.

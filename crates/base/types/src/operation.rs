@@ -1,8 +1,8 @@
 //! What an account can ask of the chain.
 
 use crate::{
-    Address, Amount, Boxed, ConsensusKey, Epoch, Evidence, Millis, NetworkAddress, Permille, Text,
-    UnbondingId,
+    Address, Amount, Boxed, ConsensusKey, Epoch, Evidence, MarketOperation, Millis, NetworkAddress,
+    Permille, Text, UnbondingId,
     codec::{codec_enum, codec_struct},
 };
 use opengpu_crypto::{BeaconPublicKey, BeaconSignature};
@@ -31,9 +31,11 @@ pub enum Purpose {
     Transfers,
     /// Delegation, its undoing and rewards only; not moving stake to another validator.
     Stake,
+    /// Submitting tasks and paying for them only.
+    Tasks,
 }
 
-codec_enum!(Purpose { 0 => Anything, 1 => Transfers, 2 => Stake });
+codec_enum!(Purpose { 0 => Anything, 1 => Transfers, 2 => Stake, 3 => Tasks });
 
 /// One step of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -147,6 +149,8 @@ pub enum Operation {
         /// Number of the unbonding entry.
         id: UnbondingId,
     },
+    /// Something on the market.
+    Market(MarketOperation),
 }
 
 codec_enum!(Operation {
@@ -168,6 +172,7 @@ codec_enum!(Operation {
     15 => ReportEvidence { evidence },
     16 => ConfirmSeat { epoch },
     17 => Withdraw { id },
+    18 => Market(operation),
 });
 
 impl Operation {
@@ -192,6 +197,7 @@ impl Operation {
             Self::ReportEvidence { .. } => "report-evidence",
             Self::ConfirmSeat { .. } => "confirm-seat",
             Self::Withdraw { .. } => "withdraw",
+            Self::Market(operation) => operation.name(),
         }
     }
 }

@@ -13,6 +13,92 @@ pub struct Emission {
 
 codec_struct!(Emission { first_year, kept });
 
+/// How a network's market works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MarketParameters {
+    /// Stake from which a provider is no newcomer any more.
+    pub provider_stake: Amount,
+    /// Most that the one open lease of a newcomer may be paid.
+    pub newcomer: Amount,
+    /// Open leases of a provider may be paid so many times its stake.
+    pub exposure: u16,
+    /// Part of the escrow that a client locks beside it.
+    pub client_lock: Permille,
+    /// Part of what a lease may be paid that its provider locks.
+    pub provider_lock: Permille,
+    /// Held for a bid until it is opened.
+    pub bid_bond: Amount,
+    /// How long bids are taken.
+    pub bidding: Millis,
+    /// How long bids are opened.
+    pub opening: Millis,
+    /// A provider that was not heard of for so long has vanished.
+    pub silence: Millis,
+    /// Time to commit to what is there when a lease has to stop.
+    pub grace: Millis,
+    /// Time in which a commitment can be objected to.
+    pub objection: Millis,
+    /// How long ended tasks stay in the state.
+    pub retention: Millis,
+    /// Time in which what is known of an account counts half.
+    pub half_life: Millis,
+    /// What a second of a device costs before anything is known.
+    pub index: Amount,
+    /// Lowest index.
+    pub least_index: Amount,
+    /// Highest index.
+    pub most_index: Amount,
+    /// The index moves once in so long.
+    pub index_period: Millis,
+    /// Tokens for one US dollar.
+    pub dollar: Amount,
+}
+
+codec_struct!(MarketParameters {
+    provider_stake,
+    newcomer,
+    exposure,
+    client_lock,
+    provider_lock,
+    bid_bond,
+    bidding,
+    opening,
+    silence,
+    grace,
+    objection,
+    retention,
+    half_life,
+    index,
+    least_index,
+    most_index,
+    index_period,
+    dollar,
+});
+
+impl MarketParameters {
+    /// For networks on one machine: everything happens within seconds.
+    pub const LOCAL: Self = Self {
+        provider_stake: Amount::whole(100),
+        newcomer: Amount::whole(2),
+        exposure: 4,
+        client_lock: Permille::constant(20),
+        provider_lock: Permille::constant(100),
+        bid_bond: Amount(100_000_000_000_000_000),
+        bidding: Millis(2_000),
+        opening: Millis(1_000),
+        silence: Millis(15_000),
+        grace: Millis(5_000),
+        objection: Millis(1_000),
+        retention: Millis(60_000),
+        half_life: Millis(30 * 24 * 3_600_000),
+        index: Amount(1_000_000_000_000_000),
+        least_index: Amount(10_000_000_000_000),
+        most_index: Amount::whole(10),
+        index_period: Millis(60_000),
+        dollar: Amount::whole(2),
+    };
+}
+
 /// Parameters of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Parameters {
@@ -48,6 +134,8 @@ pub struct Parameters {
     pub reporter_share: Permille,
     /// New tokens for validators.
     pub emission: Emission,
+    /// How the market works.
+    pub market: MarketParameters,
 }
 
 codec_struct!(Parameters {
@@ -67,4 +155,5 @@ codec_struct!(Parameters {
     jail,
     reporter_share,
     emission,
+    market,
 });

@@ -1,8 +1,8 @@
 //! Receipts: what a transaction, or the block itself, did.
 
 use crate::{
-    Address, Amount, ConsensusKey, DutyKind, Epoch, Height, List, Millis, Permille, Purpose,
-    TransactionId, UnbondingId, Weight,
+    Address, Amount, ArtifactId, Auction, ConsensusKey, DutyKind, Epoch, Height, LeaseId, List,
+    Millis, Permille, Purpose, TaskId, TransactionId, UnbondingId, Verdict, Weight,
     codec::{codec_enum, codec_struct},
 };
 use commonware_codec::Encode as _;
@@ -95,6 +95,78 @@ pub enum Failure {
     /// The unbonding time is not over, or too few epochs have passed.
     #[error("the stake is still unbonding")]
     StillUnbonding,
+    /// There is no such provider.
+    #[error("there is no such provider")]
+    UnknownProvider,
+    /// The account is a provider already.
+    #[error("the account is a provider already")]
+    ProviderExists,
+    /// The provider takes no leases now.
+    #[error("the provider takes no leases now")]
+    NotActive,
+    /// The provider has open leases; end them first.
+    #[error("the provider has open leases; end them first")]
+    StillLeased,
+    /// An offer that is leased cannot change its devices.
+    #[error("an offer that is leased cannot change its devices")]
+    OfferInUse,
+    /// The offer makes no sense: devices, a rate and kinds of programs are needed.
+    #[error("the offer makes no sense: devices, a rate and kinds of programs are needed")]
+    BadOffer,
+    /// There is no such task.
+    #[error("there is no such task")]
+    UnknownTask,
+    /// The task makes no sense: segments, devices, work, time and patience are needed.
+    #[error("the task makes no sense: segments, devices, work, time and patience are needed")]
+    BadSpec,
+    /// The client has too many open tasks.
+    #[error("the client has too many open tasks")]
+    TooManyTasks,
+    /// The budget is too small.
+    #[error("the budget is too small")]
+    BudgetTooSmall,
+    /// The task or lease is not in a phase for that.
+    #[error("the task or lease is not in a phase for that")]
+    WrongPhase,
+    /// The account is no party of that task or lease.
+    #[error("the account is no party of that task or lease")]
+    NotParty,
+    /// There is no such lease.
+    #[error("there is no such lease")]
+    UnknownLease,
+    /// The provider has no such offer.
+    #[error("the provider has no such offer")]
+    UnknownOffer,
+    /// The offer does not fit the task.
+    #[error("the offer does not fit the task")]
+    UnfitOffer,
+    /// The provider has bid already.
+    #[error("the provider has bid already")]
+    AlreadyBid,
+    /// There are too many bids for this task.
+    #[error("there are too many bids for this task")]
+    TooManyBids,
+    /// The provider has not bid.
+    #[error("the provider has not bid")]
+    UnknownBid,
+    /// What is opened is not what was sealed.
+    #[error("what is opened is not what was sealed")]
+    WrongSeal,
+    /// The commitment cannot be one of this lease.
+    #[error("the commitment cannot be one of this lease")]
+    BadCommitment,
+    /// The signature is not that of the client.
+    #[error("the signature is not that of the client")]
+    BadSignature,
+    /// The predicate, input or output is not the one of the task.
+    #[error("the predicate, input or output is not the one of the task")]
+    BadWitness,
+    /// The predicate of the client rejects the output.
+    #[error("the predicate of the client rejects the output")]
+    Rejected,
+    /// That was done a moment ago.
+    #[error("that was done a moment ago")]
+    TooSoon,
 }
 
 codec_enum!(Failure {
@@ -105,6 +177,12 @@ codec_enum!(Failure {
     16 => NotJailed, 17 => StillJailed, 18 => Retired, 19 => InsufficientStake,
     20 => NothingToClaim, 21 => InvalidEvidence, 22 => EvidenceExpired, 23 => AlreadyPunished,
     24 => NoSuchDuty, 25 => Overflow, 26 => UnknownUnbonding, 27 => StillUnbonding,
+    28 => UnknownProvider, 29 => ProviderExists, 30 => NotActive, 31 => StillLeased,
+    32 => OfferInUse, 33 => BadOffer, 34 => UnknownTask, 35 => BadSpec, 36 => TooManyTasks,
+    37 => BudgetTooSmall, 38 => WrongPhase, 39 => NotParty, 40 => UnknownLease,
+    41 => UnknownOffer, 42 => UnfitOffer, 43 => AlreadyBid, 44 => TooManyBids, 45 => UnknownBid,
+    46 => WrongSeal, 47 => BadCommitment, 48 => BadSignature, 49 => BadWitness, 50 => Rejected,
+    51 => TooSoon,
 });
 
 /// How an included transaction ended.
@@ -147,11 +225,72 @@ pub enum CloseReason {
     Emptied,
     /// A newer one took its place.
     Replaced,
+    /// Others were better.
+    Outbid,
+    /// Its owner did not open it in time.
+    Unopened,
+    /// Nobody was found in time.
+    NoProvider,
+    /// The provider was not heard of.
+    Silent,
+    /// It took longer than allowed.
+    Late,
+    /// The provider gave it back in good standing.
+    Released,
+    /// The provider did not want it.
+    Refused,
+    /// The provider could not go on.
+    Broken,
+    /// The program failed by its own fault.
+    Failed,
+    /// What was claimed is false.
+    Refuted,
+    /// Nobody could tell whether it is true.
+    Inconclusive,
+    /// The client ended it.
+    Cancelled,
+    /// It was tried too often.
+    Exhausted,
+    /// The budget was used up.
+    Spent,
+    /// It no longer fits.
+    Unfit,
 }
 
 codec_enum!(CloseReason {
-    0 => Requested, 1 => Expired, 2 => Completed, 3 => Emptied, 4 => Replaced,
+    0 => Requested, 1 => Expired, 2 => Completed, 3 => Emptied, 4 => Replaced, 5 => Outbid,
+    6 => Unopened, 7 => NoProvider, 8 => Silent, 9 => Late, 10 => Released, 11 => Refused,
+    12 => Broken, 13 => Failed, 14 => Refuted, 15 => Inconclusive, 16 => Cancelled,
+    17 => Exhausted, 18 => Spent, 19 => Unfit,
 });
+
+impl CloseReason {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Requested => "requested",
+            Self::Expired => "expired",
+            Self::Completed => "completed",
+            Self::Emptied => "emptied",
+            Self::Replaced => "replaced",
+            Self::Outbid => "outbid",
+            Self::Unopened => "unopened",
+            Self::NoProvider => "no-provider",
+            Self::Silent => "silent",
+            Self::Late => "late",
+            Self::Released => "released",
+            Self::Refused => "refused",
+            Self::Broken => "broken",
+            Self::Failed => "failed",
+            Self::Refuted => "refuted",
+            Self::Inconclusive => "inconclusive",
+            Self::Cancelled => "cancelled",
+            Self::Exhausted => "exhausted",
+            Self::Spent => "spent",
+            Self::Unfit => "unfit",
+        }
+    }
+}
 
 /// Something that happened: what indexers and wallets follow.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -217,6 +356,63 @@ pub enum Event {
     DutyClosed { account: Address, duty: DutyKind, reason: CloseReason },
     /// An epoch ended and its rewards were shared out.
     EpochClosed { epoch: Epoch, minted: Amount, fees: Amount, shared: Amount, seats: u32 },
+    /// A provider was registered.
+    ProviderOpened { provider: Address, offers: u8, stake: Amount },
+    /// A provider changed how it is reached or what it offers.
+    ProviderEdited { provider: Address, offers: u8 },
+    /// A provider's stake grew.
+    ProviderStaked { provider: Address, amount: Amount },
+    /// A provider takes no more leases, or takes them again.
+    ProviderDrained { provider: Address, draining: bool },
+    /// A provider's entry ended; this is what it got back.
+    ProviderClosed { provider: Address, stake: Amount, reason: CloseReason },
+    /// A provider lost collateral: all of `amount` is either burned or paid to the client.
+    ProviderSlashed {
+        provider: Address,
+        lease: LeaseId,
+        amount: Amount,
+        burned: Amount,
+        client: Amount,
+    },
+    /// A task was submitted.
+    TaskOpened { task: TaskId, client: Address, escrow: Amount, lock: Amount },
+    /// A task's escrow grew.
+    TaskToppedUp { task: TaskId, amount: Amount },
+    /// A task's terms changed.
+    TaskEdited { task: TaskId },
+    /// Bids for a task are taken, then opened.
+    BiddingOpened { task: TaskId, until: Millis, opened_until: Millis },
+    /// Bids ended; their bonds were returned, or burned if they were not opened.
+    BidsClosed { task: TaskId, reason: CloseReason, bidders: List<Address, { Auction::MAX_BIDS }> },
+    /// A lease began.
+    LeaseOpened { lease: LeaseId, provider: Address, rate: Amount, most: Amount },
+    /// A lease reached a checkpoint.
+    Checkpointed { lease: LeaseId, segment: u32, root: Digest },
+    /// A provider committed to what it did.
+    Committed { lease: LeaseId, root: Digest, output: ArtifactId },
+    /// A lease ended.
+    LeaseClosed {
+        lease: LeaseId,
+        provider: Address,
+        reason: CloseReason,
+        verdict: Option<Verdict>,
+        root: Option<Digest>,
+        output: Option<ArtifactId>,
+        time: Millis,
+        paid: Amount,
+    },
+    /// A task ended and all its money has moved.
+    TaskClosed {
+        task: TaskId,
+        client: Address,
+        reason: CloseReason,
+        paid: Amount,
+        refunded: Amount,
+    },
+    /// The entry of a task that had ended was removed.
+    TaskCollected { task: TaskId },
+    /// The record of a client ended.
+    ClientClosed { client: Address, reason: CloseReason },
 }
 
 codec_enum!(Event {
@@ -244,6 +440,24 @@ codec_enum!(Event {
     21 => DutyOpened { account, duty },
     22 => DutyClosed { account, duty, reason },
     23 => EpochClosed { epoch, minted, fees, shared, seats },
+    24 => ProviderOpened { provider, offers, stake },
+    25 => ProviderEdited { provider, offers },
+    26 => ProviderStaked { provider, amount },
+    27 => ProviderDrained { provider, draining },
+    28 => ProviderClosed { provider, stake, reason },
+    29 => ProviderSlashed { provider, lease, amount, burned, client },
+    30 => TaskOpened { task, client, escrow, lock },
+    31 => TaskToppedUp { task, amount },
+    32 => TaskEdited { task },
+    33 => BiddingOpened { task, until, opened_until },
+    34 => BidsClosed { task, reason, bidders },
+    35 => LeaseOpened { lease, provider, rate, most },
+    36 => Checkpointed { lease, segment, root },
+    37 => Committed { lease, root, output },
+    38 => LeaseClosed { lease, provider, reason, verdict, root, output, time, paid },
+    39 => TaskClosed { task, client, reason, paid, refunded },
+    40 => TaskCollected { task },
+    41 => ClientClosed { client, reason },
 });
 
 /// Record of one transaction, or of what the block did by itself.

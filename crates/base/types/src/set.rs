@@ -2,7 +2,12 @@
 
 use bytes::BufMut;
 use commonware_codec::{Buf, Error, FixedSize, Read, ReadExt as _, Write};
-use std::{fmt, marker::PhantomData};
+use std::{
+    cmp::Ordering,
+    fmt,
+    hash::{Hash, Hasher},
+    marker::PhantomData,
+};
 
 /// An enum of which sets are made: at most sixteen members.
 pub trait Member: Copy + fmt::Display + 'static {
@@ -77,6 +82,24 @@ impl<T> PartialEq for Set<T> {
 }
 
 impl<T> Eq for Set<T> {}
+
+impl<T> PartialOrd for Set<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Set<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+
+impl<T> Hash for Set<T> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.0.hash(hasher);
+    }
+}
 
 impl<T: Member> Default for Set<T> {
     fn default() -> Self {

@@ -3,7 +3,7 @@
 //! Every fact that moves money or power is named; the text is consensus (a signature over it is
 //! checked by rebuilding it), so a change here is a protocol change.
 
-use crate::{ChainId, Operation, Purpose, Transaction};
+use crate::{ChainId, MarketOperation, Operation, Purpose, Transaction};
 use std::fmt::{self, Write as _};
 
 impl Transaction {
@@ -38,6 +38,7 @@ impl fmt::Display for Purpose {
             Self::Anything => "anything",
             Self::Transfers => "transfers",
             Self::Stake => "stake",
+            Self::Tasks => "tasks",
         })
     }
 }
@@ -84,6 +85,65 @@ impl fmt::Display for Operation {
             ),
             Self::ConfirmSeat { epoch } => write!(f, "Confirm the seat of epoch {epoch}"),
             Self::Withdraw { id } => write!(f, "Withdraw unbonded stake number {id}"),
+            Self::Market(operation) => fmt::Display::fmt(operation, f),
+        }
+    }
+}
+
+impl fmt::Display for MarketOperation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RegisterProvider { contact, offers, stake } => write!(
+                f,
+                "Register as provider with {stake} oGPU and {} offers, session key {}, sealing key {}",
+                offers.len(),
+                contact.session,
+                contact.sealing
+            ),
+            Self::EditProvider { contact, offers } => write!(
+                f,
+                "Set {} offers of the provider, session key {}, sealing key {}",
+                offers.len(),
+                contact.session,
+                contact.sealing
+            ),
+            Self::StakeProvider { amount } => write!(f, "Stake {amount} oGPU as provider"),
+            Self::DrainProvider { draining: true } => f.write_str("Take no more leases"),
+            Self::DrainProvider { draining: false } => f.write_str("Take leases again"),
+            Self::LeaveProvider => f.write_str("End the provider"),
+            Self::Heartbeat => f.write_str("Say that the provider is there"),
+            Self::SubmitTask { spec, budget, escrow, contact } => write!(
+                f,
+                "Submit a task of program {} on input {} for at most {budget}, {escrow} oGPU in \
+                 escrow, session key {}, sealing key {}",
+                spec.program, spec.input, contact.session, contact.sealing
+            ),
+            Self::TopUp { task, amount } => write!(f, "Add {amount} oGPU to task {task}"),
+            Self::ExtendTask { task, longest } => {
+                write!(f, "Let leases of task {task} take {longest} ms")
+            }
+            Self::EditTask { task, contact } => write!(
+                f,
+                "Set session key {} and sealing key {} of task {task}",
+                contact.session, contact.sealing
+            ),
+            Self::CancelTask { task } => write!(f, "Cancel task {task}"),
+            Self::SealBid { task, offer, seal } => {
+                write!(f, "Bid for task {task} by offer {offer}, sealed {seal}")
+            }
+            Self::OpenBid { task, rate, .. } => {
+                write!(f, "Open the bid of {rate} oGPU a second for task {task}")
+            }
+            Self::CommitTrace { lease, commitment, .. } => {
+                write!(f, "Commit to trace {} of lease {lease}", commitment.root)
+            }
+            Self::OpenOutput { lease, output, .. } => {
+                write!(f, "Open output {output} of lease {lease}")
+            }
+            Self::ReleaseLease { lease, .. } => write!(f, "Give back lease {lease}"),
+            Self::ClaimUsage { lease, time, .. } => {
+                write!(f, "Claim {time} ms of lease {lease}")
+            }
         }
     }
 }

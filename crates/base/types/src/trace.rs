@@ -45,3 +45,16 @@ pub struct Segment {
 }
 
 codec_struct!(Segment { index, state, emitted, metered });
+
+/// State between two segments, from which a run can go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Checkpoint {
+    /// After this segment.
+    pub index: SegmentIndex,
+    /// The state.
+    pub state: ArtifactId,
+    /// Everything that was added to the output so far.
+    pub emitted: Digest,
+}
+
+codec_struct!(Checkpoint { index, state, emitted });

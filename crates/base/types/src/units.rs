@@ -107,6 +107,11 @@ impl Permille {
         if thousandths > 1000 { None } else { Some(Self(thousandths)) }
     }
 
+    /// A constant; does not compile above 1000 where it is one.
+    pub const fn constant(thousandths: u16) -> Self {
+        Self::new(thousandths).expect("a constant of at most 1000")
+    }
+
     /// Thousandths.
     pub const fn get(self) -> u16 {
         self.0

@@ -8,6 +8,7 @@ use crate::{
     error::{Invalid, Rejection},
     execution::BlockContext,
     fee::fee_of,
+    market,
     state::{Overlay, State},
     table::tables::{Accounts, Chain, Duties, Params, SpendingLimits},
     weight::weight_of,
@@ -101,7 +102,7 @@ pub(crate) fn check<S: State>(
         return Err(Invalid::BlockFull { weight }.into());
     }
     let fee = if transaction.is_fee_free() {
-        check_duty(state, transaction, lane)?;
+        check_duty(state, context, transaction, lane)?;
         let free = state.flows.free_weight.0.saturating_add(weight.0);
         if free > parameters.block_weight.0 / 4 {
             return Err(Invalid::FreeSpaceFull.into());
@@ -163,18 +164,22 @@ fn limit<S: State>(
 /// A fee-free transaction is exactly one discharge of one open duty, by the account's own key.
 fn check_duty<S: State>(
     state: &Overlay<S>,
+    context: &BlockContext,
     transaction: &Transaction,
     lane: Lane,
 ) -> Result<(), Rejection> {
     let plain = transaction.tip.is_zero() && transaction.sponsor.is_none() && lane.is_own();
-    let [Operation::ConfirmSeat { epoch }] = &*transaction.operations else {
-        return Err(Invalid::NoOpenDuty.into());
+    let open = match &*transaction.operations {
+        [Operation::ConfirmSeat { epoch }] => {
+            let duty = DutyKind::ConfirmSeat { epoch: *epoch };
+            state.view::<Duties>((transaction.sender, duty))?.is_some()
+        }
+        [Operation::Market(operation)] => {
+            market::is_duty(state, context, transaction.sender, operation)?
+        }
+        _ => false,
     };
-    let duty = DutyKind::ConfirmSeat { epoch: *epoch };
-    if !plain || state.view::<Duties>((transaction.sender, duty))?.is_none() {
-        return Err(Invalid::NoOpenDuty.into());
-    }
-    Ok(())
+    if plain && open { Ok(()) } else { Err(Invalid::NoOpenDuty.into()) }
 }
 
 fn check_fee<S: State>(

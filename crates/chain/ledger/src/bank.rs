@@ -3,6 +3,7 @@
 use crate::{
     error::{Corruption, Halt, Stop},
     execution::BlockContext,
+    market,
     state::{Flows, Overlay, State},
     table::tables::{Accounts, Params},
 };
@@ -68,6 +69,18 @@ pub(crate) fn credit<S: State>(
     account.balance = account.balance.plus(amount).ok_or(Corruption::OutOfRange("a balance"))?;
     state.set::<Accounts>(address, account);
     Ok(())
+}
+
+/// Gives tokens to an account, or destroys them if it is gone.
+pub(crate) fn credit_or_burn<S: State>(
+    state: &mut Overlay<S>,
+    address: Address,
+    amount: Amount,
+) -> Result<(), Halt> {
+    if state.view::<Accounts>(address)?.is_some() {
+        return credit(state, address, amount);
+    }
+    Ok(Flows::add(&mut state.flows.burned, amount)?)
 }
 
 /// Gives tokens to an account; a new one keeps its reserve out of them.
@@ -152,6 +165,7 @@ pub(crate) fn close<S: State>(
     if address == to {
         return Err(Failure::SameAccount.into());
     }
+    market::close_client(state, address, events)?;
     let account = state.must::<Accounts>(address)?;
     // A nonce ahead of this height belongs to a sponsored opening that could be executed again, or
     // to a life that began in this very block.
@@ -173,11 +187,28 @@ pub(crate) fn hold_reserve<S: State>(
 ) -> Result<Amount, Stop> {
     let reserve = state.must_view::<Params>(())?.entry_reserve;
     spend(state, owner, reserve)?;
+    count_entry(state, owner)?;
+    Ok(reserve)
+}
+
+/// Takes the reserve of a new entry from its owner's sponsor and counts the entry.
+pub(crate) fn hold_reserve_of<S: State>(
+    state: &mut Overlay<S>,
+    owner: Address,
+    sponsor: Address,
+) -> Result<Amount, Stop> {
+    let reserve = state.must_view::<Params>(())?.entry_reserve;
+    debit(state, sponsor, reserve)?;
+    count_entry(state, owner)?;
+    Ok(reserve)
+}
+
+fn count_entry<S: State>(state: &mut Overlay<S>, owner: Address) -> Result<(), Halt> {
     let mut account = state.must::<Accounts>(owner)?;
     account.entries =
         account.entries.checked_add(1).ok_or(Corruption::OutOfRange("the number of entries"))?;
     state.set::<Accounts>(owner, account);
-    Ok(reserve)
+    Ok(())
 }
 
 /// Returns the reserve of an entry that ended.
@@ -192,4 +223,19 @@ pub(crate) fn return_reserve<S: State>(
         account.entries.checked_sub(1).ok_or(Corruption::OutOfRange("the number of entries"))?;
     state.set::<Accounts>(owner, account);
     Ok(())
+}
+
+/// Returns the reserve of an entry that ended to whoever sponsored it, or to its owner if the sponsor's
+/// account is gone.
+pub(crate) fn return_reserve_to<S: State>(
+    state: &mut Overlay<S>,
+    owner: Address,
+    sponsor: Address,
+    reserve: Amount,
+) -> Result<(), Halt> {
+    if state.view::<Accounts>(sponsor)?.is_none() {
+        return return_reserve(state, owner, reserve);
+    }
+    return_reserve(state, owner, Amount::ZERO)?;
+    credit(state, sponsor, reserve)
 }

@@ -10,6 +10,7 @@ use crate::{
     fee::next_base_fee,
     genesis, invariant,
     limit::{self, Terms},
+    market::{self, Market},
     stake::{delegation, election, rewards, schedule, slash, unbonding, validator},
     state::{Changes, Overlay, State},
     table::tables::{Accounts, Chain, Params, Seats, Supplies},
@@ -18,7 +19,7 @@ use crate::{
 use opengpu_crypto::{BeaconSignature, merkle};
 use opengpu_types::{
     Amount, ChainId, ConsensusKey, Digest, DutyKind, Event, Failure, Genesis, Header, Height, List,
-    Millis, Operation, Outcome, Receipt, SignedTransaction, View, Weight,
+    Millis, Operation, Outcome, Receipt, SignedTransaction, TaskId, View, Weight,
 };
 
 /// A block may be at most this much later than its parent. After a longer outage chain time
@@ -202,6 +203,7 @@ fn begin<S: State>(
     if step == Millis(0) || step > MAX_TIME_STEP {
         return Err(BlockError::Time { got: context.time, last: chain.time });
     }
+    let since = chain.time;
     chain.height = context.height;
     chain.time = context.time;
     chain.beacon = context.beacon;
@@ -216,7 +218,9 @@ fn begin<S: State>(
 
     let parameters = state.must::<Params>(())?;
     let seats = state.must::<Seats>(epoch::epoch_of(context.height, &parameters))?;
-    schedule::count_turns(state, context, &seats)
+    schedule::count_turns(state, context, &seats)?;
+    Market::new(state, context, events)?.ring(since)?;
+    Ok(())
 }
 
 type Applied = (Outcome, Admitted, Vec<Event>);
@@ -240,7 +244,7 @@ fn apply<S: State>(
         let last = index.saturating_add(1) == signed.transaction.operations.len();
         let step = |state: &mut Overlay<S>, events: &mut Vec<Event>| {
             still_open(state, &admitted, index)?;
-            operate(state, context, &admitted, operation, events)?;
+            operate(state, context, (signed, &admitted, index), operation, events)?;
             match last && !admitted.lane.is_own() {
                 true => limit::charge(state, admitted.lane.sender, admitted.lane.signer),
                 false => Ok(()),
@@ -306,7 +310,7 @@ fn still_open<S: State>(state: &Overlay<S>, admitted: &Admitted, index: usize) -
 fn operate<S: State>(
     state: &mut Overlay<S>,
     context: &BlockContext,
-    admitted: &Admitted,
+    (signed, admitted, index): (&SignedTransaction, &Admitted, usize),
     operation: &Operation,
     events: &mut Vec<Event>,
 ) -> Result<(), Stop> {
@@ -356,6 +360,12 @@ fn operate<S: State>(
         }
         Operation::ConfirmSeat { epoch } => {
             duty::discharge(state, sender, DutyKind::ConfirmSeat { epoch: *epoch }, events)
+        }
+        Operation::Market(operation) => {
+            let number = u8::try_from(index).unwrap_or(u8::MAX);
+            let task = TaskId::of(&signed.transaction.id(context.chain), number);
+            let actor = market::Actor { sender, payer: admitted.payer, task };
+            Market::new(state, context, events)?.operate(&actor, operation)
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use crate::{
     error::{Corruption, Halt, Stop},
+    execution::MAX_TIME_STEP,
     stake::{consensus_key, delegation, election, validator},
     state::{Overlay, State},
     table::tables::{
@@ -132,10 +133,45 @@ fn check_parameters(parameters: &Parameters) -> Result<(), GenesisError> {
                 && parameters.emission.first_year <= Amount::CAP,
         ),
     ];
+    let rules = rules.into_iter().chain(market_rules(parameters));
     match rules.into_iter().find(|(_, holds)| !holds) {
         Some((name, _)) => Err(GenesisError::Parameter(name)),
         None => Ok(()),
     }
+}
+
+/// Ranges in which the market keeps its promises: every span ends, nothing is free that takes space, and
+/// nobody gets its stake back while a bid of its is open.
+fn market_rules(parameters: &Parameters) -> [(&'static str, bool); 14] {
+    let market = &parameters.market;
+    let span = 1..=LONGEST;
+    let paid = Amount(1)..=Amount::CAP;
+    let half = Permille::new(500).unwrap_or(Permille::ALL);
+    let auction = market.bidding.plus(market.opening);
+    [
+        ("provider_stake", paid.contains(&market.provider_stake)),
+        ("newcomer", market.newcomer <= market.provider_stake),
+        ("exposure", (1..=1_000).contains(&market.exposure)),
+        ("client_lock", market.client_lock <= half),
+        ("provider_lock", market.provider_lock <= half),
+        ("bid_bond", paid.contains(&market.bid_bond)),
+        ("bidding", market.bidding.0 > 0 && market.opening.0 > 0),
+        ("unbonding", auction.plus(MAX_TIME_STEP) < parameters.unbonding),
+        ("silence", (1_000..=LONGEST).contains(&market.silence.0)),
+        ("grace", span.contains(&market.grace.0)),
+        ("objection", span.contains(&market.objection.0)),
+        ("retention", span.contains(&market.retention.0)),
+        (
+            "index",
+            market.least_index <= market.index
+                && market.index <= market.most_index
+                && paid.contains(&market.least_index)
+                && market.most_index <= Amount::CAP
+                && span.contains(&market.index_period.0)
+                && span.contains(&market.half_life.0),
+        ),
+        ("dollar", paid.contains(&market.dollar)),
+    ]
 }
 
 /// The seats of the first two epochs, as block one records them.
@@ -255,7 +291,7 @@ fn seat_validator<S: State>(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use opengpu_types::{Emission, Millis, Weight};
+    use opengpu_types::{Emission, MarketParameters, Millis, Weight};
 
     /// Parameters of a small, fast network.
     pub(crate) fn parameters() -> Parameters {
@@ -277,6 +313,7 @@ pub(crate) mod tests {
             jail: Millis(10_000),
             reporter_share: permille(50),
             emission: Emission { first_year: Amount::whole(1_000_000), kept: permille(850) },
+            market: MarketParameters::LOCAL,
         }
     }
 

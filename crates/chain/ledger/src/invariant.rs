@@ -8,6 +8,7 @@
 //! Numbers in names (`I1`, `I3`, ...) are those of `docs/spec/invariants.md`.
 
 mod census;
+mod market;
 mod registry;
 
 pub use census::Census;
@@ -30,10 +31,12 @@ pub(crate) enum Part {
     Unbonding,
     Rewards,
     Treasury,
+    Escrow,
+    Locks,
 }
 
 impl Part {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Balances,
         Self::Reserves,
         Self::Vesting,
@@ -41,6 +44,8 @@ impl Part {
         Self::Unbonding,
         Self::Rewards,
         Self::Treasury,
+        Self::Escrow,
+        Self::Locks,
     ];
 
     pub(crate) const fn of(self, supply: &mut Supply) -> &mut Amount {
@@ -52,6 +57,8 @@ impl Part {
             Self::Unbonding => &mut supply.unbonding,
             Self::Rewards => &mut supply.rewards,
             Self::Treasury => &mut supply.treasury,
+            Self::Escrow => &mut supply.escrow,
+            Self::Locks => &mut supply.locks,
         }
     }
 }
@@ -78,6 +85,20 @@ pub(crate) fn held(entry: &Entry, mut tell: impl FnMut(Part, Amount)) {
         Entry::Treasury(treasury) => {
             tell(Part::Treasury, rest(treasury.total, treasury.released));
         }
+        Entry::Provider(provider) => {
+            tell(Part::Stake, provider.stake);
+            tell(Part::Reserves, provider.reserve);
+        }
+        Entry::Client(client) => tell(Part::Reserves, client.reserve),
+        Entry::Task(task) => {
+            tell(Part::Escrow, task.escrow());
+            tell(Part::Locks, task.lock);
+            task.leases.iter().for_each(|lease| tell(Part::Locks, lease.lock));
+            tell(Part::Reserves, task.reserve);
+        }
+        Entry::Auction(auction) => {
+            auction.bids.iter().for_each(|bid| tell(Part::Locks, bid.bond));
+        }
         Entry::Chain(_)
         | Entry::Supply(_)
         | Entry::Parameters(_)
@@ -88,7 +109,13 @@ pub(crate) fn held(entry: &Entry, mut tell: impl FnMut(Part, Amount)) {
         | Entry::Seats(_)
         | Entry::Offences(_)
         | Entry::Duty(_)
-        | Entry::Beacon(_) => {}
+        | Entry::Beacon(_)
+        | Entry::Shelves(_)
+        | Entry::Shelf(_)
+        | Entry::ClassIndex(_)
+        | Entry::Agenda(_)
+        | Entry::Tick(_)
+        | Entry::AgendaPage(_) => {}
     }
 }
 
@@ -179,5 +206,15 @@ pub(crate) fn fits(key: &Key, entry: &Entry) -> bool {
             | (Key::Offences(_), Entry::Offences(_))
             | (Key::Duty { .. }, Entry::Duty(_))
             | (Key::Beacon(_), Entry::Beacon(_))
+            | (Key::Provider(_), Entry::Provider(_))
+            | (Key::Shelves, Entry::Shelves(_))
+            | (Key::Shelf(_), Entry::Shelf(_))
+            | (Key::ClassIndex(_), Entry::ClassIndex(_))
+            | (Key::Client(_), Entry::Client(_))
+            | (Key::Task(_), Entry::Task(_))
+            | (Key::Auction(_), Entry::Auction(_))
+            | (Key::Agenda, Entry::Agenda(_))
+            | (Key::Tick(_), Entry::Tick(_))
+            | (Key::AgendaPage { .. }, Entry::AgendaPage(_))
     )
 }

@@ -31,6 +31,7 @@ mod fee;
 mod genesis;
 pub mod invariant;
 mod limit;
+mod market;
 mod predict;
 mod stake;
 mod state;

@@ -9,7 +9,8 @@ use crate::{
     table::tables::SpendingLimits,
 };
 use opengpu_types::{
-    Address, Amount, CloseReason, Event, Failure, Millis, Operation, Purpose, SpendingLimit, Text,
+    Address, Amount, CloseReason, Event, Failure, MarketOperation, Millis, Operation, Purpose,
+    SpendingLimit, Text,
 };
 
 /// What a limit is to be.
@@ -80,6 +81,13 @@ pub(crate) const fn allows(purpose: Purpose, operation: &Operation) -> bool {
         | Operation::Withdraw { .. }
         | Operation::ClaimRewards { .. } => matches!(purpose, Purpose::Anything | Purpose::Stake),
         Operation::Burn { .. } | Operation::ReleaseVested => matches!(purpose, Purpose::Anything),
+        Operation::Market(
+            MarketOperation::SubmitTask { .. }
+            | MarketOperation::TopUp { .. }
+            | MarketOperation::ExtendTask { .. }
+            | MarketOperation::EditTask { .. }
+            | MarketOperation::CancelTask { .. },
+        ) => matches!(purpose, Purpose::Anything | Purpose::Tasks),
         // To a validator that is its accomplice a key could move all stake, whatever its limit.
         Operation::Redelegate { .. }
         | Operation::CloseAccount { .. }
@@ -91,7 +99,8 @@ pub(crate) const fn allows(purpose: Purpose, operation: &Operation) -> bool {
         | Operation::Unjail
         | Operation::Retire
         | Operation::ReportEvidence { .. }
-        | Operation::ConfirmSeat { .. } => false,
+        | Operation::ConfirmSeat { .. }
+        | Operation::Market(_) => false,
     }
 }
 

@@ -5,12 +5,15 @@
 use crate::{
     beacon::slot,
     epoch::{epoch_of, is_first_of_epoch, is_last_of_epoch},
+    market::likely_ticks,
 };
-use opengpu_types::{Epoch, Height, Key, Operation, Parameters, SignedTransaction};
+use opengpu_types::{
+    Address, Epoch, Height, Key, MarketOperation, Millis, Operation, Parameters, SignedTransaction,
+};
 
 /// Entries that a block reads whatever its transactions are; the first and the last block of an
 /// epoch read more than others.
-pub fn block_keys(height: Height, parameters: &Parameters) -> Vec<Key> {
+pub fn block_keys(height: Height, time: Millis, parameters: &Parameters) -> Vec<Key> {
     let epoch = epoch_of(height, parameters);
     let mut keys = vec![
         Key::Chain,
@@ -19,7 +22,9 @@ pub fn block_keys(height: Height, parameters: &Parameters) -> Vec<Key> {
         Key::Turns,
         Key::Beacon(slot(height)),
         Key::Seats(epoch),
+        Key::Agenda,
     ];
+    keys.extend(likely_ticks(time).map(Key::Tick));
     if is_first_of_epoch(height, parameters) {
         keys.push(Key::Seats(epoch.plus(1)));
     }
@@ -106,6 +111,35 @@ pub fn predicted_keys(signed: &SignedTransaction, keys: &mut Vec<Key>) {
                 duty: opengpu_types::DutyKind::ConfirmSeat { epoch: *epoch },
             }),
             Operation::Burn { .. } => {}
+            Operation::Market(operation) => market_keys(sender, operation, keys),
+        }
+    }
+}
+
+fn market_keys(sender: Address, operation: &MarketOperation, keys: &mut Vec<Key>) {
+    match operation {
+        MarketOperation::RegisterProvider { .. }
+        | MarketOperation::EditProvider { .. }
+        | MarketOperation::DrainProvider { .. }
+        | MarketOperation::LeaveProvider => keys.extend([Key::Provider(sender), Key::Shelves]),
+        MarketOperation::StakeProvider { .. } | MarketOperation::Heartbeat => {
+            keys.push(Key::Provider(sender));
+        }
+        MarketOperation::SubmitTask { .. } => keys.extend([Key::Client(sender), Key::Shelves]),
+        MarketOperation::TopUp { task, .. }
+        | MarketOperation::ExtendTask { task, .. }
+        | MarketOperation::EditTask { task, .. } => keys.push(Key::Task(*task)),
+        MarketOperation::CancelTask { task } => {
+            keys.extend([Key::Task(*task), Key::Auction(*task), Key::Client(sender)]);
+        }
+        MarketOperation::SealBid { task, .. } | MarketOperation::OpenBid { task, .. } => {
+            keys.extend([Key::Task(*task), Key::Auction(*task), Key::Provider(sender)]);
+        }
+        MarketOperation::CommitTrace { lease, .. }
+        | MarketOperation::OpenOutput { lease, .. }
+        | MarketOperation::ReleaseLease { lease, .. }
+        | MarketOperation::ClaimUsage { lease, .. } => {
+            keys.extend([Key::Task(lease.task), Key::Provider(sender)]);
         }
     }
 }

@@ -45,9 +45,10 @@ macro_rules! table {
 pub mod tables {
     use super::Table;
     use opengpu_types::{
-        Account, Address, BeaconRecord, Candidates, ChainState, ConsensusKey, Delegation, Duty,
-        DutyKind, Entry, Epoch, Key, KeyHolder, Offences, Parameters, SeatSet, SpendingLimit,
-        Supply, Treasury, Turns, Unbonding, UnbondingId, UnbondingPool, Validator, Vesting,
+        Account, Address, Agenda, AgendaPage, Auction, BeaconRecord, Candidates, ChainState,
+        ClassIndex, Client, ConsensusKey, Delegation, Digest, Duty, DutyKind, Entry, Epoch, Key,
+        KeyHolder, Offences, Parameters, Provider, SeatSet, Shelf, SpendingLimit, Supply, Task,
+        TaskId, Tick, Treasury, Turns, Unbonding, UnbondingId, UnbondingPool, Validator, Vesting,
     };
 
     table!(
@@ -129,5 +130,46 @@ pub mod tables {
     table!(
         /// Beacons of the recent past.
         Beacons, id: u16 => Key::Beacon(id), BeaconRecord, Beacon
+    );
+    table!(
+        /// Providers.
+        Providers, id: Address => Key::Provider(id), Provider, Provider
+    );
+    table!(
+        /// Number of shelves.
+        ShelfCounts, _id: () => Key::Shelves, u16, Shelves
+    );
+    table!(
+        /// Some of all standing offers each.
+        Shelves, id: u16 => Key::Shelf(id), Shelf, Shelf
+    );
+    table!(
+        /// What a second of a class of devices costs.
+        ClassIndexes, id: Digest => Key::ClassIndex(id), ClassIndex, ClassIndex
+    );
+    table!(
+        /// What accounts have submitted.
+        Clients, id: Address => Key::Client(id), Client, Client
+    );
+    table!(
+        /// Tasks with their leases.
+        Tasks, id: TaskId => Key::Task(id), Task, Task
+    );
+    table!(
+        /// Bids for tasks.
+        Auctions, id: TaskId => Key::Auction(id), Auction, Auction
+    );
+    table!(
+        /// Where to go on with alarms that a block could not see to.
+        Agendas, _id: () => Key::Agenda, Agenda, Agenda
+    );
+    table!(
+        /// How many alarms a tick has.
+        Ticks, id: Tick => Key::Tick(id), u32, Tick
+    );
+    table!(
+        /// Some alarms of a tick each.
+        AgendaPages, id: (Tick, u32) =>
+            Key::AgendaPage { tick: id.0, page: id.1 }, AgendaPage, AgendaPage
     );
 }

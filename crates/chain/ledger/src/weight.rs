@@ -10,9 +10,13 @@
 //! | two ed25519 signatures of evidence, alone | 100 us | 1,000 |
 //! | an operation on the bank | 1 us | 10 |
 //! | an operation on stake | 3 us | 30 |
+//! | an operation on the market | 5 us | 50 |
+//! | a signature of usage, alone | 50 us | 500 |
+//! | a look at all offers of four shelves | 60 us | 600 |
+//! | a predicate, up to its fuel | 0.5 ms | 5,000 |
 
 use commonware_codec::EncodeSize as _;
-use opengpu_types::{Operation, PublicKey, SignedTransaction, Weight};
+use opengpu_types::{Allocating, MarketOperation, Operation, PublicKey, SignedTransaction, Weight};
 
 const ED25519: u64 = 200;
 const SECP256K1: u64 = 1_800;
@@ -21,6 +25,10 @@ const STAKE: u64 = 30;
 /// Of both keys.
 const POSSESSION: u64 = 14_500;
 const EVIDENCE: u64 = 1_000;
+const MARKET: u64 = 50;
+const STATEMENT: u64 = 500;
+const SPOT: u64 = 600;
+const PREDICATE: u64 = 5_000;
 
 /// Weight of a transaction; depends on nothing but its bytes.
 pub fn weight_of(signed: &SignedTransaction) -> Weight {
@@ -33,7 +41,7 @@ pub fn weight_of(signed: &SignedTransaction) -> Weight {
     Weight(signatures.chain(operations).fold(bytes, u64::saturating_add))
 }
 
-const fn operation(operation: &Operation) -> u64 {
+fn operation(operation: &Operation) -> u64 {
     match operation {
         Operation::Transfer { .. }
         | Operation::Burn { .. }
@@ -52,5 +60,15 @@ const fn operation(operation: &Operation) -> u64 {
         | Operation::ConfirmSeat { .. } => STAKE,
         Operation::RegisterValidator { .. } | Operation::RotateKeys { .. } => POSSESSION,
         Operation::ReportEvidence { .. } => EVIDENCE,
+        Operation::Market(operation) => market(operation),
+    }
+}
+
+fn market(operation: &MarketOperation) -> u64 {
+    match operation {
+        MarketOperation::SubmitTask { spec, .. } if spec.allocating == Allocating::Spot => SPOT,
+        MarketOperation::CommitTrace { witness: Some(_), .. } => PREDICATE,
+        MarketOperation::ClaimUsage { .. } => STATEMENT,
+        _ => MARKET,
     }
 }

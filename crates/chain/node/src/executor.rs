@@ -111,7 +111,7 @@ where
     E: Spawner + StorageContext,
     T: Strategy,
 {
-    let mut keys = block_keys(context.height, &genesis.parameters);
+    let mut keys = block_keys(context.height, context.time, &genesis.parameters);
     let epoch = epoch_of(context.height, &genesis.parameters);
     for signed in transactions {
         predicted_keys(signed.borrow(), &mut keys);

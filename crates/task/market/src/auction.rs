@@ -6,6 +6,7 @@
 use crate::score::{Cost, Standing, Terms};
 use opengpu_crypto::{Digest, Seed, hash};
 use opengpu_types::{Address, Amount, ChainId};
+use std::collections::BTreeMap;
 
 /// Domain of a sealed bid.
 const BID: &str = "opengpu/bid";
@@ -38,6 +39,8 @@ pub struct Bid {
 /// The outcome of an auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Award {
+    /// The place of the bid.
+    pub bid: usize,
     /// Who runs the task.
     pub provider: Address,
     /// What a second is paid.
@@ -67,39 +70,52 @@ impl Tie<'_> {
 /// Awards a task among sealed bids, at the rate at which the winner would cost as much as the next.
 /// None if no bid is within the client's terms.
 pub fn award(terms: &Terms, bids: &[Bid], tie: &Tie<'_>) -> Option<Award> {
-    let (winner, cost, second) = best(terms, bids, tie)?;
-    let rate = terms.rate_for(second, &winner.standing)?;
-    Some(Award { provider: winner.provider, rate, cost, second })
+    award_copies(terms, bids, 1, tie)?.pop()
 }
 
-/// Awards a task at once among standing offers, by the same rule. Their rates are public and are what
-/// is paid: a client knows what it will be.
-pub fn spot(terms: &Terms, offers: &[Bid], tie: &Tie<'_>) -> Option<Award> {
-    let (winner, cost, second) = best(terms, offers, tie)?;
-    Some(Award { provider: winner.provider, rate: winner.rate, cost, second })
-}
-
-/// The bid that costs least, and what the next one costs.
-fn best<'a>(
+/// Awards so many copies of a task to as many providers. All are paid by the first bid that does not
+/// win: what a winner bids never changes what it is paid. None if there are too few.
+pub fn award_copies(
     terms: &Terms,
-    bids: &'a [Bid],
+    bids: &[Bid],
+    copies: usize,
     tie: &Tie<'_>,
-) -> Option<(&'a Bid, Cost, Option<Cost>)> {
-    let mut first: Option<(&Bid, Cost)> = None;
-    let mut second = None;
-    for bid in bids {
-        let Some(cost) = terms.cost(bid.rate, &bid.standing) else { continue };
-        let wins = first.is_none_or(|(other, least)| {
-            cost < least || cost == least && tie.rank(&bid.provider) < tie.rank(&other.provider)
-        });
-        let beaten =
-            if wins { first.replace((bid, cost)).map(|(_, cost)| cost) } else { Some(cost) };
-        second = match (second, beaten) {
-            (Some(a), Some(b)) => Some(Cost::min(a, b)),
-            (a, b) => a.or(b),
-        };
+) -> Option<Vec<Award>> {
+    let ranking = ranking(terms, bids, tie);
+    let second = ranking.get(copies).map(|(_, cost)| *cost);
+    let winners = ranking.get(..copies)?.iter().map(|&(place, cost)| {
+        let bid = bids.get(place)?;
+        let rate = terms.rate_for(second, &bid.standing)?;
+        Some(Award { bid: place, provider: bid.provider, rate, cost, second })
+    });
+    winners.collect()
+}
+
+/// Awards so many copies of a task at once among standing offers, by the same rule. Their rates are
+/// public and are what is paid.
+pub fn spot(terms: &Terms, offers: &[Bid], copies: usize, tie: &Tie<'_>) -> Option<Vec<Award>> {
+    let mut awards = award_copies(terms, offers, copies, tie)?;
+    for award in &mut awards {
+        award.rate = offers.get(award.bid)?.rate;
     }
-    first.map(|(bid, cost)| (bid, cost, second))
+    Some(awards)
+}
+
+/// The best bid of every provider, the best first.
+fn ranking(terms: &Terms, bids: &[Bid], tie: &Tie<'_>) -> Vec<(usize, Cost)> {
+    let mut best: BTreeMap<Address, (usize, Cost)> = BTreeMap::new();
+    for (place, bid) in bids.iter().enumerate() {
+        let Some(cost) = terms.cost(bid.rate, &bid.standing) else { continue };
+        let found = best.entry(bid.provider).or_insert((place, cost));
+        if cost < found.1 {
+            *found = (place, cost);
+        }
+    }
+    let mut ranking: Vec<_> = best.into_iter().collect();
+    ranking.sort_by(|(a, (_, cost)), (b, (_, other))| {
+        cost.cmp(other).then_with(|| tie.rank(a).cmp(&tie.rank(b)))
+    });
+    ranking.into_iter().map(|(_, found)| found).collect()
 }
 
 #[cfg(test)]
@@ -167,13 +183,31 @@ mod tests {
         let two = [bid(1, 100, 1_000_000, 1000, 0), bid(2, 300, 1_000_000, 1000, 0)];
         let found = award(&terms(), &two, &BEACON).unwrap();
         assert_eq!((found.provider, found.rate), (Address::new([1; 20]), Amount(300)));
-        assert_eq!(spot(&terms(), &two, &BEACON).unwrap().rate, Amount(100), "as it was offered");
+        assert_eq!(
+            spot(&terms(), &two, 1, &BEACON).unwrap()[0].rate,
+            Amount(100),
+            "as it was offered"
+        );
         let alone = award(&terms(), &two[..1], &BEACON).unwrap();
         assert_eq!((alone.rate, alone.second), (Amount(900), None), "as much as the client allows");
         // A better bidder may take more for a second.
         let reliable = [bid(1, 300, 1_000_000, 1000, 0), bid(2, 250, 1_000_000, 500, 0)];
         let found = award(&terms(), &reliable, &BEACON).unwrap();
         assert_eq!((found.provider, found.rate), (Address::new([1; 20]), Amount(400)));
+    }
+
+    #[test]
+    fn copies_go_to_different_providers_and_are_paid_by_the_first_that_loses() {
+        let four = [
+            bid(1, 100, 1_000_000, 1000, 0),
+            bid(1, 110, 1_000_000, 1000, 0),
+            bid(2, 200, 1_000_000, 1000, 0),
+            bid(3, 300, 1_000_000, 1000, 0),
+        ];
+        let found = award_copies(&terms(), &four, 2, &BEACON).unwrap();
+        let places: Vec<_> = found.iter().map(|award| (award.bid, award.rate)).collect();
+        assert_eq!(places, [(0, Amount(300)), (2, Amount(300))]);
+        assert_eq!(award_copies(&terms(), &four, 4, &BEACON), None, "three providers only");
     }
 
     #[test]
@@ -232,8 +266,18 @@ mod tests {
             let mut other = bids.clone();
             other.rotate_left(turn % bids.len());
             other.reverse();
-            prop_assert_eq!(award(&terms(), &bids, &BEACON), award(&terms(), &other, &BEACON));
-            prop_assert_eq!(spot(&terms(), &bids, &BEACON), spot(&terms(), &other, &BEACON));
+            for copies in 1..4 {
+                let plain = |awards: Option<Vec<Award>>| {
+                    awards.map(|it| it.into_iter().map(|it| (it.provider, it.rate)).collect::<Vec<_>>())
+                };
+                let both = [&bids, &other].map(|bids| {
+                    plain(award_copies(&terms(), bids, copies, &BEACON))
+                });
+                prop_assert_eq!(&both[0], &both[1]);
+                let both =
+                    [&bids, &other].map(|bids| plain(spot(&terms(), bids, copies, &BEACON)));
+                prop_assert_eq!(&both[0], &both[1]);
+            }
         }
 
         #[test]

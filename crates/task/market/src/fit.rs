@@ -1,7 +1,7 @@
 //! Whether an offer fits requirements, and if not, why, in words for both sides.
 
 use opengpu_types::{
-    Address, Amount, DeviceClass, Millis, Offer, Permille, Precision, ProgramKind, Region,
+    Address, Amount, DeviceClass, Millis, Money, Offer, Permille, Precision, ProgramKind, Region,
     Requirements, Runtime, Set, Trust,
 };
 use std::fmt;
@@ -28,6 +28,8 @@ pub struct Demand<'a> {
     pub requirements: &'a Requirements,
     /// How reliable the client was.
     pub reliability: Permille,
+    /// Tokens for one US dollar.
+    pub dollar: Amount,
 }
 
 /// One reason why an offer does not fit.
@@ -83,9 +85,9 @@ pub enum Mismatch {
     /// The provider wants more for a second.
     Rate {
         /// Most that the client pays.
-        cap: Amount,
+        cap: Money,
         /// Least that the provider takes.
-        offered: Amount,
+        offered: Money,
     },
     /// The client names others.
     NotAllowed,
@@ -133,7 +135,9 @@ pub fn mismatches(demand: &Demand<'_>, candidate: &Candidate<'_>) -> Vec<Mismatc
     unless(offer.trusts.has(wanted.trust), Mismatch::Trust(wanted.trust));
     let duration = Mismatch::Duration { wanted: wanted.longest, offered: offer.longest };
     unless(wanted.longest <= offer.longest, duration);
-    unless(offer.rate <= wanted.cap, Mismatch::Rate { cap: wanted.cap, offered: offer.rate });
+    let (rate, cap) = (offer.rate.in_tokens(demand.dollar), wanted.cap.in_tokens(demand.dollar));
+    let affordable = rate.zip(cap).is_some_and(|(rate, cap)| rate <= cap);
+    unless(affordable, Mismatch::Rate { cap: wanted.cap, offered: offer.rate });
     unless(among(&wanted.allowed, candidate.provider), Mismatch::NotAllowed);
     unless(!wanted.denied.contains(candidate.provider), Mismatch::Denied);
     unless(!offer.denied.contains(demand.client), Mismatch::ClientDenied);
@@ -179,7 +183,7 @@ impl fmt::Display for Mismatch {
                 offered.0 / 1000
             ),
             Self::Rate { cap, offered } => {
-                write!(f, "a second may cost {cap} oGPU, the provider takes {offered} at least")
+                write!(f, "a second may cost {cap}, the provider takes {offered} at least")
             }
             Self::NotAllowed => f.write_str("the client names other providers"),
             Self::Denied => f.write_str("the client does not want this provider"),
@@ -197,7 +201,7 @@ impl fmt::Display for Mismatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use opengpu_types::{List, Rating, Text};
+    use opengpu_types::{List, RateUnit, Rating, Text};
 
     fn permille(thousandths: u16) -> Permille {
         Permille::new(thousandths).unwrap()
@@ -215,7 +219,7 @@ mod tests {
             reliability: permille(900),
             trust: Trust::Checked,
             longest: Millis(60_000),
-            cap: Amount(100),
+            cap: Money::tokens(Amount(100)),
             allowed: List::empty(),
             denied: List::empty(),
         }
@@ -233,7 +237,7 @@ mod tests {
             trusts: Set::of(&[Trust::Fast, Trust::Checked]),
             region: Text::new("eu-west").unwrap(),
             longest: Millis(3_600_000),
-            rate: Amount(100),
+            rate: Money::tokens(Amount(100)),
             reliability: permille(500),
             denied: List::empty(),
         }
@@ -246,7 +250,10 @@ mod tests {
         reliability: u16,
     ) -> Vec<Mismatch> {
         let (client, provider) = (Address::new([1; 20]), Address::new([2; 20]));
-        let demand = Demand { client: &client, requirements, reliability: permille(800) };
+        // Two tokens for a dollar.
+        let (reliability_of_client, dollar) = (permille(800), Amount::whole(2));
+        let demand =
+            Demand { client: &client, requirements, reliability: reliability_of_client, dollar };
         let reliability = permille(reliability);
         mismatches(&demand, &Candidate { provider: &provider, offer, free, reliability })
     }
@@ -260,7 +267,7 @@ mod tests {
 
     #[test]
     fn each_wish_that_is_not_met_is_named_alone() {
-        let cases: [(Change, Mismatch); 14] = [
+        let cases: [(Change, Mismatch); 15] = [
             (|_, o| o.kinds = Set::NONE, Mismatch::Kind(ProgramKind::Gpu)),
             (|r, _| r.devices = 3, Mismatch::Devices { wanted: 3, offered: 2 }),
             (|r, _| r.devices = 2, Mismatch::Busy { wanted: 2, free: 1 }),
@@ -286,7 +293,20 @@ mod tests {
                 |_, o| o.longest = Millis(59_999),
                 Mismatch::Duration { wanted: Millis(60_000), offered: Millis(59_999) },
             ),
-            (|r, _| r.cap = Amount(99), Mismatch::Rate { cap: Amount(99), offered: Amount(100) }),
+            (
+                |r, _| r.cap = Money::tokens(Amount(99)),
+                Mismatch::Rate {
+                    cap: Money::tokens(Amount(99)),
+                    offered: Money::tokens(Amount(100)),
+                },
+            ),
+            (
+                |r, _| r.cap = Money { amount: Amount(49), unit: RateUnit::Usd },
+                Mismatch::Rate {
+                    cap: Money { amount: Amount(49), unit: RateUnit::Usd },
+                    offered: Money::tokens(Amount(100)),
+                },
+            ),
             (|r, _| r.allowed.push(Address::new([9; 20])).unwrap(), Mismatch::NotAllowed),
             (|r, _| r.denied.push(Address::new([2; 20])).unwrap(), Mismatch::Denied),
             (|_, o| o.denied.push(Address::new([1; 20])).unwrap(), Mismatch::ClientDenied),

@@ -11,7 +11,7 @@
 //!   true rate never does worse than with another one.
 //! - Costs are exact, in thousandths of the smallest unit: rounding would be a reason to lie.
 
-use opengpu_types::{Amount, Millis, Permille, Rating, Weights, Work};
+use opengpu_types::{Amount, Millis, Permille, Rating, Region, Weights, Work};
 
 /// Thousandths of the smallest unit of money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,6 +54,20 @@ pub fn predict(work: &Work, rating: &Rating, pace: Pace) -> Millis {
     let speed = u128::from(rating.of(work.measure));
     let time = if speed == 0 { u128::MAX } else { product.div_ceil(speed) };
     Millis(u64::try_from(time).unwrap_or(u64::MAX).max(1))
+}
+
+/// How far apart two regions are: the part of a name before its first `-` is the continent. Whoever does
+/// not say where it is, is near.
+pub fn distance(one: &Region, other: &Region) -> Permille {
+    let (one, other) = (one.as_str(), other.as_str());
+    let continent = |name: &str| name.split('-').next().map(str::to_owned);
+    if one == other || one.is_empty() || other.is_empty() {
+        Permille::ZERO
+    } else if continent(one) == continent(other) {
+        Permille::new(300).unwrap_or(Permille::ALL)
+    } else {
+        Permille::ALL
+    }
 }
 
 /// What a client demands of a bid.

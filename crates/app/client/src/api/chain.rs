@@ -4,8 +4,9 @@ use super::form;
 use commonware_codec::Encode as _;
 use opengpu_types::{
     Address, Amount, BeaconPublicKey, BeaconSignature, Block, ChainId, ConsensusKey, Digest,
-    Emission, Epoch, Height, Millis, NetworkAddress, Parameters, Permille, RuleVersion, Seat,
-    SeatSet, Seed, SlashReason, Supply, TransactionId, Validator, ValidatorStatus, View, Weight,
+    Emission, Epoch, Height, MarketParameters, Millis, NetworkAddress, Parameters, Permille,
+    RuleVersion, Seat, SeatSet, Seed, SlashReason, Supply, TransactionId, Validator,
+    ValidatorStatus, View, Weight,
 };
 use serde::{Deserialize, Serialize};
 
@@ -330,6 +331,48 @@ struct ParametersForm {
     reporter_share: Permille,
     #[serde(with = "form")]
     emission: Emission,
+    #[serde(with = "form")]
+    market: MarketParameters,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "MarketParameters", deny_unknown_fields)]
+struct MarketParametersForm {
+    #[serde(with = "form")]
+    provider_stake: Amount,
+    #[serde(with = "form")]
+    newcomer: Amount,
+    exposure: u16,
+    #[serde(with = "form")]
+    client_lock: Permille,
+    #[serde(with = "form")]
+    provider_lock: Permille,
+    #[serde(with = "form")]
+    bid_bond: Amount,
+    #[serde(with = "form")]
+    bidding: Millis,
+    #[serde(with = "form")]
+    opening: Millis,
+    #[serde(with = "form")]
+    silence: Millis,
+    #[serde(with = "form")]
+    grace: Millis,
+    #[serde(with = "form")]
+    objection: Millis,
+    #[serde(with = "form")]
+    retention: Millis,
+    #[serde(with = "form")]
+    half_life: Millis,
+    #[serde(with = "form")]
+    index: Amount,
+    #[serde(with = "form")]
+    least_index: Amount,
+    #[serde(with = "form")]
+    most_index: Amount,
+    #[serde(with = "form")]
+    index_period: Millis,
+    #[serde(with = "form")]
+    dollar: Amount,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -378,11 +421,16 @@ struct SupplyForm {
     epoch_pool: Amount,
     #[serde(with = "form")]
     treasury: Amount,
+    #[serde(with = "form")]
+    escrow: Amount,
+    #[serde(with = "form")]
+    locks: Amount,
 }
 
 form::as_object!(
     Seat: SeatForm,
     Parameters: ParametersForm,
+    MarketParameters: MarketParametersForm,
     Emission: EmissionForm,
     Supply: SupplyForm,
 );

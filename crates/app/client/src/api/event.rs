@@ -2,8 +2,8 @@
 
 use super::form::{self, hex_text};
 use opengpu_types::{
-    Address, Amount, CloseReason, ConsensusKey, DutyKind, Epoch, Event, Millis, Permille, Purpose,
-    SlashReason, UnbondingId,
+    Address, Amount, ArtifactId, CloseReason, ConsensusKey, Digest, DutyKind, Epoch, Event,
+    LeaseId, List, Millis, Permille, Purpose, SlashReason, TaskId, UnbondingId, Verdict,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -71,6 +71,26 @@ impl From<&Event> for EventInfo {
             "duty-opened" => DutyOpened { account, duty },
             "duty-closed" => DutyClosed { account, duty, reason },
             "epoch-closed" => EpochClosed { epoch, minted, fees, shared, seats },
+            "provider-opened" => ProviderOpened { provider, offers, stake },
+            "provider-edited" => ProviderEdited { provider, offers },
+            "provider-staked" => ProviderStaked { provider, amount },
+            "provider-drained" => ProviderDrained { provider, draining },
+            "provider-closed" => ProviderClosed { provider, stake, reason },
+            "provider-slashed" => ProviderSlashed { provider, lease, amount, burned, client },
+            "task-opened" => TaskOpened { task, client, escrow, lock },
+            "task-topped-up" => TaskToppedUp { task, amount },
+            "task-edited" => TaskEdited { task },
+            "bidding-opened" => BiddingOpened { task, until, opened_until },
+            "bids-closed" => BidsClosed { task, reason, bidders },
+            "lease-opened" => LeaseOpened { lease, provider, rate, most },
+            "checkpointed" => Checkpointed { lease, segment, root },
+            "committed" => Committed { lease, root, output },
+            "lease-closed" => LeaseClosed {
+                lease, provider, reason, verdict, root, output, time, paid
+            },
+            "task-closed" => TaskClosed { task, client, reason, paid, refunded },
+            "task-collected" => TaskCollected { task },
+            "client-closed" => ClientClosed { client, reason },
         )
     }
 }
@@ -104,15 +124,28 @@ fields!(
     DutyKind: duty => match duty {
         DutyKind::ConfirmSeat { epoch } => format!("confirm-seat:{epoch}"),
     },
-    CloseReason: reason => match reason {
-        CloseReason::Requested => "requested",
-        CloseReason::Expired => "expired",
-        CloseReason::Completed => "completed",
-        CloseReason::Emptied => "emptied",
-        CloseReason::Replaced => "replaced",
-    },
+    CloseReason: reason => reason.name(),
     SlashReason: reason => form::slash_reason(*reason),
+    u8: count => *count,
+    bool: truth => *truth,
+    TaskId: task => task.to_string(),
+    LeaseId: lease => lease.to_string(),
+    ArtifactId: artifact => artifact.to_string(),
+    Digest: digest => hex_text(digest.as_ref()),
+    Verdict: verdict => verdict.name(),
 );
+
+impl<T: Field> Field for Option<T> {
+    fn json(&self) -> Value {
+        self.as_ref().map_or(Value::Null, Field::json)
+    }
+}
+
+impl<T: Field, const MAX: usize> Field for List<T, MAX> {
+    fn json(&self) -> Value {
+        self.iter().map(Field::json).collect()
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -7,11 +7,11 @@
 use super::{fits, held};
 use crate::state::Memory;
 use opengpu_types::{
-    Address, Amount, ChainState, ConsensusKey, Delegation, Entry, Epoch, Key, KeyHolder,
-    Parameters, SeatSet, Shares, Supply, Treasury, Unbonding, UnbondingId, UnbondingPool,
-    Validator,
+    Address, Agenda, Alarm, Amount, ChainState, Client, ConsensusKey, Delegation, Entry, Epoch,
+    Key, KeyHolder, Parameters, Provider, SeatSet, Shares, Supply, Task, TaskId, Tick, Treasury,
+    Unbonding, UnbondingId, UnbondingPool, Validator,
 };
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeSet};
 
 /// What was found in a state.
 #[derive(Debug, Default)]
@@ -38,6 +38,18 @@ pub struct Census<'a> {
     pub(super) validators: Vec<Bonded<'a>>,
     /// In the order of validator and epoch.
     pub(super) pools: Vec<Leaving<'a>>,
+    /// In the order of addresses.
+    pub(super) providers: Vec<(Address, &'a Provider)>,
+    /// In the order of addresses.
+    pub(super) clients: Vec<(Address, &'a Client)>,
+    /// In the order of their names.
+    pub(super) tasks: Vec<(TaskId, &'a Task)>,
+    /// In the order of tasks.
+    pub(super) auctions: Vec<TaskId>,
+    /// Where to go on with alarms that a block could not see to.
+    pub(super) agenda: Option<&'a Agenda>,
+    /// All alarms that were set.
+    pub(super) alarms: BTreeSet<(Tick, Alarm)>,
     /// Something owned by nobody.
     pub(super) orphan: Option<&'a Key>,
     /// Where a sum of tokens or shares overflows.
@@ -141,6 +153,36 @@ impl<'a> Census<'a> {
                 self.own(key, unbonding.delegator);
                 self.leaving(key, unbonding);
                 self.hold(key, entry, *id < self.next_unbonding);
+            }
+            _ => self.count_market(key, entry),
+        }
+    }
+
+    fn count_market(&mut self, key: &'a Key, entry: &'a Entry) {
+        match (key, entry) {
+            (Key::Provider(address), Entry::Provider(provider)) => {
+                self.providers.push((*address, provider));
+                self.own(key, *address);
+                self.hold(key, entry, true);
+            }
+            (Key::Client(address), Entry::Client(client)) => {
+                self.clients.push((*address, client));
+                self.own(key, *address);
+                self.hold(key, entry, true);
+            }
+            (Key::Task(id), Entry::Task(task)) => {
+                self.tasks.push((*id, task));
+                self.own(key, task.client);
+                let spent = task.paid.plus(task.refunded);
+                self.hold(key, entry, spent.is_some_and(|spent| spent <= task.deposited));
+            }
+            (Key::Auction(id), Entry::Auction(_)) => {
+                self.auctions.push(*id);
+                self.hold(key, entry, true);
+            }
+            (Key::Agenda, Entry::Agenda(agenda)) => self.agenda = Some(agenda),
+            (Key::AgendaPage { tick, .. }, Entry::AgendaPage(page)) => {
+                self.alarms.extend(page.alarms.iter().map(|alarm| (*tick, *alarm)));
             }
             _ => {}
         }

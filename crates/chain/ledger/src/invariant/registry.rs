@@ -3,7 +3,7 @@
 use super::{
     Part,
     census::{Bonded, Census, Leaving, Owner},
-    conserved,
+    conserved, market,
 };
 use crate::{
     execution::Executed,
@@ -49,8 +49,18 @@ pub const fn registry() -> &'static [Invariant] {
         Invariant::State { name: "I3-totals", check: totals_are_sums },
         Invariant::State { name: "I4-owners", check: owners_count_their_entries },
         Invariant::State { name: "I4-keys", check: keys_have_one_holder },
+        Invariant::State { name: "I4-escrow", check: market::escrow_is_accounted_for },
         Invariant::Block { name: "I5-once", check: unbonding_ends_once },
+        Invariant::State { name: "I5-settled", check: market::what_ended_holds_nothing },
+        Invariant::Block { name: "I5-settlement", check: market::settlements_happen_once },
         Invariant::State { name: "I6-deadlines", check: nothing_outlives_its_deadline },
+        Invariant::State { name: "I6-alarms", check: market::what_is_open_has_an_alarm },
+        Invariant::Block { name: "I6-phases", check: market::phases_are_legal },
+        Invariant::Block { name: "I7-paid", check: market::upheld_work_is_paid },
+        Invariant::State { name: "I8-commitment", check: market::pay_needs_a_commitment },
+        Invariant::State { name: "I9-time", check: market::pay_is_within_its_bounds },
+        Invariant::State { name: "I9-devices", check: market::devices_are_leased_once },
+        Invariant::Block { name: "I10-signed", check: market::signed_usage_only_grows },
         Invariant::Block { name: "I11-slashes", check: slashes_are_split_exactly },
         Invariant::State { name: "I12-unbonding", check: unbonding_stays_slashable },
         Invariant::State { name: "I12-shares", check: shares_are_owned },
@@ -123,7 +133,7 @@ fn owners_count_their_entries(census: &Census<'_>) -> Result<(), String> {
     }
 }
 
-fn events(block: &Executed) -> impl Iterator<Item = &Event> {
+pub(super) fn events(block: &Executed) -> impl Iterator<Item = &Event> {
     block.receipts.iter().flat_map(|receipt: &Receipt| receipt.events.iter())
 }
 
@@ -203,6 +213,11 @@ fn slashes_are_split_exactly(_: &Memory, block: &Executed) -> Result<(), String>
         {
             return Err(format!("{amount} slashed, {burned} burned, {reporter} paid"));
         }
+        if let Event::ProviderSlashed { amount, burned, client, .. } = event
+            && burned.plus(*client) != Some(*amount)
+        {
+            return Err(format!("{amount} slashed, {burned} burned, {client} to the client"));
+        }
     }
     Ok(())
 }
@@ -250,12 +265,18 @@ fn ends_have_reasons(before: &Memory, block: &Executed) -> Result<(), String> {
                 | Key::Delegation { .. }
                 | Key::Unbonding(_)
                 | Key::Duty { .. }
+                | Key::Provider(_)
+                | Key::Client(_)
+                | Key::Task(_)
+                | Key::Auction(_)
         );
         if ends && entry.is_none() && matches!(before.get(key), Ok(Some(_))) {
             gone = gone.saturating_add(1);
         }
     }
-    let told = events(block).filter(|event| reason(event).is_some()).count();
+    // A task told its reason when it closed, and is collected later.
+    let collected = |event: &&Event| matches!(event, Event::TaskCollected { .. });
+    let told = events(block).filter(|event| reason(event).is_some() || collected(event)).count();
     if told < gone {
         return Err(format!("{gone} entries ended, {told} reasons were given"));
     }
@@ -270,7 +291,10 @@ const fn reason(event: &Event) -> Option<CloseReason> {
         | Event::ValidatorClosed { reason, .. }
         | Event::UnbondingClosed { reason, .. }
         | Event::DelegationClosed { reason, .. }
-        | Event::DutyClosed { reason, .. } => Some(*reason),
+        | Event::DutyClosed { reason, .. }
+        | Event::ProviderClosed { reason, .. }
+        | Event::ClientClosed { reason, .. }
+        | Event::BidsClosed { reason, .. } => Some(*reason),
         _ => None,
     }
 }

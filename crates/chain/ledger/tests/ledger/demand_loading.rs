@@ -95,7 +95,7 @@ fn predicted(
     context: BlockContext,
     transactions: &[SignedTransaction],
 ) -> Partial {
-    let mut keys = block_keys(context.height, &network.genesis.parameters);
+    let mut keys = block_keys(context.height, context.time, &network.genesis.parameters);
     transactions.iter().for_each(|signed| predicted_keys(signed, &mut keys));
     keys.sort();
     keys.dedup();

@@ -1,5 +1,9 @@
 //! Planted bugs: for every invariant of the registry a state or a block that it must catch.
 
+use crate::market::{
+    bazaar::{Bazaar, RATE, commitment, first, offer, provider, spec},
+    lease::claim,
+};
 use crate::support::{
     CHAIN, Network, alice, consensus_key, delegate, operator, transfer, undelegate, votes,
 };
@@ -8,8 +12,9 @@ use opengpu_ledger::{
     invariant::{Breach, Invariant, check_all, registry},
 };
 use opengpu_types::{
-    Account, Amount, ConsensusKey, Digest, Duty, DutyKind, Entry, Epoch, Event, Key, KeyHolder,
-    List, Operation, Receipt, Shares, UnbondingId, View, VoteKind,
+    Account, Allocating, Amount, ConsensusKey, Digest, Duty, DutyKind, Entry, Epoch, Event, Key,
+    KeyHolder, Lease, List, MarketOperation, Millis, Operation, Receipt, Shares, Spec, Task, Trust,
+    UnbondingId, View, VoteKind,
 };
 use std::{cell::Cell, collections::BTreeSet};
 
@@ -30,6 +35,115 @@ fn sample() -> (Memory, Executed, Memory) {
     after.commit(block.changes.clone());
     (before, block, after)
 }
+
+/// A block in which the first task is paid and the client signs for the second, while the third takes
+/// bids.
+fn market_sample() -> (Memory, Executed, Memory) {
+    let mut bazaar = Bazaar::new(2);
+    let mut fast = spec();
+    fast.requirements.trust = Trust::Fast;
+    let paid = bazaar.submit(fast.clone(), 5);
+    let signed = bazaar.submit(Spec { segments: 0, ..fast.clone() }, 5);
+    let bidding = bazaar.submit(Spec { allocating: Allocating::Auction, ..spec() }, 5);
+    bazaar.act(&provider(1), claim(first(signed), 10));
+    let fits = Spec { allocating: Allocating::Auction, ..spec() };
+    assert_eq!(bazaar.task(bidding).spec, fits);
+    bazaar.register(2, &[offer(RATE)], Amount::whole(200));
+    bazaar.bid(2, bidding, RATE);
+    let commit = MarketOperation::CommitTrace {
+        lease: first(paid),
+        commitment: commitment(8, 100),
+        witness: None,
+    };
+    let both =
+        [bazaar.sign(&provider(0), commit), bazaar.sign(&provider(1), claim(first(signed), 20))];
+    let network = bazaar.network;
+    let before = network.state.clone();
+    let (block, results) = network.execute(network.context(), &both);
+    assert!(results.iter().all(Result::is_ok));
+    let mut after = before.clone();
+    after.commit(block.changes.clone());
+    (before, block, after)
+}
+
+fn task_where(state: &Memory, wanted: fn(&Task) -> bool) -> Key {
+    let found = state.iter().find(|(_, entry)| match entry {
+        Entry::Task(task) => wanted(task),
+        _ => false,
+    });
+    *found.unwrap().0
+}
+
+fn corrupt_task(state: &mut Memory, wanted: fn(&Task) -> bool, change: impl FnOnce(&mut Task)) {
+    let key = task_where(state, wanted);
+    corrupt(state, key, |entry| {
+        let Entry::Task(task) = entry else { panic!() };
+        change(task);
+    });
+}
+
+fn paid(task: &Task) -> bool {
+    task.is_closed()
+}
+
+fn rented(task: &Task) -> bool {
+    task.spec.segments == 0
+}
+
+fn lease(task: &mut Task) -> &mut Lease {
+    task.leases.get_mut(0).unwrap()
+}
+
+const MARKET_BUGS: &[(&str, Bug)] = &[
+    ("I4-escrow", |_, state| corrupt_task(state, paid, |task| lease(task).paid.0 += 1)),
+    ("I4-escrow", |_, state| {
+        corrupt_task(state, rented, |task| lease(task).most = Amount::whole(6));
+    }),
+    ("I5-settled", |_, state| {
+        let bids = first_key(state, |key| matches!(key, Key::Auction(_)));
+        let auction = state.get(&bids).unwrap().cloned();
+        let Key::Task(rented) = task_where(state, rented) else { panic!() };
+        state.commit([(bids, None), (Key::Auction(rented), auction)]);
+    }),
+    ("I5-settlement", |block, _| {
+        events(block, |events| {
+            let again: Vec<_> = events
+                .iter()
+                .filter(|event| matches!(event, Event::LeaseClosed { .. }))
+                .cloned()
+                .collect();
+            events.extend(again);
+        });
+    }),
+    ("I6-phases", |block, state| {
+        block.changes.insert(task_where(state, rented), None);
+    }),
+    ("I6-alarms", |_, state| corrupt_task(state, rented, |task| task.alarm = Millis(0))),
+    ("I7-paid", |block, _| {
+        events(block, |events| {
+            for event in events {
+                if let Event::LeaseClosed { paid, .. } = event {
+                    paid.0 -= 1;
+                }
+            }
+        });
+    }),
+    ("I8-commitment", |_, state| {
+        corrupt_task(state, paid, |task| lease(task).commitment = None);
+    }),
+    ("I9-time", |_, state| corrupt_task(state, paid, |task| lease(task).rate.0 /= 100)),
+    ("I9-devices", |_, state| {
+        corrupt(state, Key::Provider(provider(0).address()), |entry| {
+            let Entry::Provider(provider) = entry else { panic!() };
+            provider.listings.get_mut(0).unwrap().leased += 1;
+        });
+    }),
+    ("I10-signed", |block, state| {
+        let key = task_where(state, rented);
+        let Some(Some(Entry::Task(task))) = block.changes.get_mut(&key) else { panic!() };
+        lease(task).signed = Millis(5);
+    }),
+];
 
 /// Changes an entry of a state behind the ledger's back.
 fn corrupt(state: &mut Memory, key: Key, change: impl FnOnce(&mut Entry)) {
@@ -176,13 +290,14 @@ fn events(block: &mut Executed, change: impl Fn(&mut Vec<Event>)) {
 
 #[test]
 fn every_planted_bug_is_caught_by_its_invariant() {
-    let (before, block, after) = sample();
-    assert_eq!(check_all(&before, &block, &after), Ok(()));
-    for (place, (wanted, plant)) in BUGS.iter().enumerate() {
-        let (mut block, mut after) = (block.clone(), after.clone());
-        plant(&mut block, &mut after);
-        let caught = check_all(&before, &block, &after).map_err(|Breach { name, .. }| name);
-        assert_eq!(caught, Err(*wanted), "bug {place}");
+    for ((before, block, after), bugs) in [(sample(), BUGS), (market_sample(), MARKET_BUGS)] {
+        assert_eq!(check_all(&before, &block, &after), Ok(()));
+        for (place, (wanted, plant)) in bugs.iter().enumerate() {
+            let (mut block, mut after) = (block.clone(), after.clone());
+            plant(&mut block, &mut after);
+            let caught = check_all(&before, &block, &after).map_err(|Breach { name, .. }| name);
+            assert_eq!(caught, Err(*wanted), "bug {place}");
+        }
     }
 }
 
@@ -191,7 +306,7 @@ fn every_invariant_has_a_planted_bug() {
     let all = registry().iter().map(|invariant| match invariant {
         Invariant::State { name, .. } | Invariant::Block { name, .. } => *name,
     });
-    let planted: BTreeSet<_> = BUGS.iter().map(|(name, _)| *name).collect();
+    let planted: BTreeSet<_> = BUGS.iter().chain(MARKET_BUGS).map(|(name, _)| *name).collect();
     assert_eq!(all.collect::<BTreeSet<_>>(), planted);
 }
 

@@ -16,6 +16,7 @@ mod duty;
 mod fees;
 mod invariants;
 mod limits;
+mod market;
 mod replay;
 mod slash;
 mod sponsor;

@@ -10,9 +10,9 @@ use opengpu_ledger::{
 use opengpu_types::{
     Account, Address, Allocation, Amount, Authorization, BeaconSignature, ChainId, ConsensusKey,
     Emission, Entry, Epoch, Event, Evidence, Failure, Genesis, GenesisValidator, Height, Key, List,
-    Millis, NetworkAddress, Nonce, Operation, Outcome, Parameters, Permille, Receipt, RuleVersion,
-    SeatSet, SignedTransaction, Text, Transaction, TreasuryStream, UnbondingId, Validator,
-    ValidatorKeys, VestingTerms, View, Vote, VoteKind, Weight,
+    MarketParameters, Millis, NetworkAddress, Nonce, Operation, Outcome, Parameters, Permille,
+    Receipt, RuleVersion, SeatSet, SignedTransaction, Text, Transaction, TreasuryStream,
+    UnbondingId, Validator, ValidatorKeys, VestingTerms, View, Vote, VoteKind, Weight,
 };
 
 pub(crate) const CHAIN: ChainId = ChainId(7);
@@ -40,6 +40,7 @@ pub(crate) fn parameters() -> Parameters {
         jail: Millis(10_000),
         reporter_share: permille(100),
         emission: Emission { first_year: Amount::whole(1_000_000), kept: permille(850) },
+        market: MarketParameters::LOCAL,
     }
 }
 

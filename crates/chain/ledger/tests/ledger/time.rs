@@ -53,9 +53,10 @@ fn a_leader_without_a_seat_and_views_out_of_order_are_refused() {
     assert_eq!(result, Err(BlockError::Views));
 }
 
-/// Whatever acts at a time by itself must be known to leaders, or an idle chain is late by a second.
+/// Whatever acts at a time by itself must be an alarm, which leaders know, or an idle chain is late by a
+/// second.
 #[test]
-fn nothing_happens_at_a_time_by_itself() {
+fn nothing_but_alarms_happens_at_a_time_by_itself() {
     let mut network = Network::new();
     let amount = Amount::whole(5);
     network.apply(network.tx(&alice(), delegate(&operator(0), amount)).sign());

@@ -24,8 +24,8 @@ use opengpu_node::{
 };
 use opengpu_types::{
     Account, Address, Allocation, Amount, Authorization, Block, ChainId, Emission, Entry, Epoch,
-    Genesis, GenesisValidator, Height, Key, List, Millis, NetworkAddress, Nonce, Operation,
-    Parameters, Permille, RuleVersion, SeatSet, SignedTransaction, Text, Transaction,
+    Genesis, GenesisValidator, Height, Key, List, MarketParameters, Millis, NetworkAddress, Nonce,
+    Operation, Parameters, Permille, RuleVersion, SeatSet, SignedTransaction, Text, Transaction,
     TreasuryStream, ValidatorKeys, Weight,
 };
 use std::{net::SocketAddr, sync::Arc, time::Duration};
@@ -103,6 +103,7 @@ fn parameters() -> Parameters {
         jail: Millis(60_000),
         reporter_share: permille(50),
         emission: Emission { first_year: Amount::whole(100_000), kept: permille(900) },
+        market: MarketParameters::LOCAL,
     }
 }
 

@@ -9,8 +9,8 @@ use opengpu_crypto::{BeaconKeypair, Keypair, prove_ed25519_possession};
 use opengpu_node::{NodeKeys, committee::consensus_key};
 use opengpu_types::{
     Address, Allocation, Amount, Authorization, ChainId, Emission, Genesis, GenesisValidator,
-    Height, List, Millis, NetworkAddress, Nonce, Operation, Parameters, Permille, RuleVersion,
-    SignedTransaction, Text, Transaction, TreasuryStream, ValidatorKeys, Weight,
+    Height, List, MarketParameters, Millis, NetworkAddress, Nonce, Operation, Parameters, Permille,
+    RuleVersion, SignedTransaction, Text, Transaction, TreasuryStream, ValidatorKeys, Weight,
 };
 use std::{net::SocketAddr, sync::Arc};
 
@@ -132,6 +132,7 @@ fn parameters(members: usize, epoch_blocks: u64, missed_limit: u16) -> Parameter
         jail: Millis(20_000),
         reporter_share: permille(50),
         emission: Emission { first_year: Amount::whole(100_000), kept: permille(900) },
+        market: MarketParameters::LOCAL,
     }
 }
 

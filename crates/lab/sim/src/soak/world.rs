@@ -2,8 +2,8 @@
 
 use super::cast::Cast;
 use opengpu_types::{
-    Allocation, Amount, Emission, Genesis, GenesisValidator, List, Millis, NetworkAddress,
-    Parameters, Permille, RuleVersion, Text, TreasuryStream, VestingTerms, Weight,
+    Allocation, Amount, Emission, Genesis, GenesisValidator, List, MarketParameters, Millis,
+    NetworkAddress, Parameters, Permille, RuleVersion, Text, TreasuryStream, VestingTerms, Weight,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -42,6 +42,7 @@ fn parameters() -> Parameters {
         jail: Millis(20_000),
         reporter_share: permille(50),
         emission: Emission { first_year: Amount::whole(1_000_000), kept: permille(850) },
+        market: MarketParameters::LOCAL,
     }
 }
 

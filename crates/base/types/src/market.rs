@@ -1,0 +1,175 @@
+//! What an account can do on the market.
+
+use crate::{
+    Amount, ArtifactId, Boxed, Commitment, Contact, Digest, LeaseId, Leave, List, Millis, Money,
+    Offer, Provider, Spec, TaskId, Witness, codec::codec_enum,
+};
+
+/// One step on the market.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MarketOperation {
+    /// Makes the sender a provider; a sponsor of the transaction pays the reserve.
+    RegisterProvider {
+        /// How it is reached.
+        contact: Contact,
+        /// What it offers.
+        offers: List<Offer, { Provider::MAX_OFFERS }>,
+        /// Its collateral; none is needed to begin.
+        stake: Amount,
+    },
+    /// Replaces how the sender's provider is reached and what it offers; open leases go on.
+    EditProvider {
+        /// How it is reached.
+        contact: Contact,
+        /// What it offers; what is leased stays in its place.
+        offers: List<Offer, { Provider::MAX_OFFERS }>,
+    },
+    /// Adds collateral to the sender's provider.
+    StakeProvider {
+        /// How much.
+        amount: Amount,
+    },
+    /// Stops the sender's provider from taking leases, or lets it take them again.
+    DrainProvider {
+        /// Whether it stops.
+        draining: bool,
+    },
+    /// Ends the sender's provider; its stake is free after the unbonding time.
+    LeaveProvider,
+    /// Says that the sender's provider is there.
+    Heartbeat,
+    /// Puts a task on the market and its budget into escrow.
+    SubmitTask {
+        /// What is to be run.
+        spec: Boxed<Spec>,
+        /// What it may cost.
+        budget: Money,
+        /// Tokens for that.
+        escrow: Amount,
+        /// How the client is reached.
+        contact: Contact,
+    },
+    /// Adds tokens to a task's escrow.
+    TopUp {
+        /// Which task.
+        task: TaskId,
+        /// How much.
+        amount: Amount,
+    },
+    /// Lets leases of the sender's task take longer.
+    ExtendTask {
+        /// Which task.
+        task: TaskId,
+        /// Longest time that a lease may take.
+        longest: Millis,
+    },
+    /// Replaces how the client of a task is reached.
+    EditTask {
+        /// Which task.
+        task: TaskId,
+        /// How it is reached.
+        contact: Contact,
+    },
+    /// Ends the sender's task; what was done is paid.
+    CancelTask {
+        /// Which task.
+        task: TaskId,
+    },
+    /// Bids for a task without showing the rate.
+    SealBid {
+        /// Which task.
+        task: TaskId,
+        /// By which offer.
+        offer: u8,
+        /// Hash over the rate and a salt.
+        seal: Digest,
+    },
+    /// Opens a bid.
+    OpenBid {
+        /// Which task.
+        task: TaskId,
+        /// What a second of one device costs, in tokens.
+        rate: Amount,
+        /// The salt of the seal.
+        salt: [u8; 32],
+    },
+    /// Commits to what was done of a lease: a checkpoint, or all of it.
+    CommitTrace {
+        /// Which lease.
+        lease: LeaseId,
+        /// What was done.
+        commitment: Commitment,
+        /// What the client's predicate judges, where there is one.
+        witness: Option<Boxed<Witness>>,
+    },
+    /// Opens the output of a copy.
+    OpenOutput {
+        /// Which lease.
+        lease: LeaseId,
+        /// The output.
+        output: ArtifactId,
+        /// The salt of its seal.
+        salt: [u8; 32],
+    },
+    /// Gives a lease back; what was committed to is paid.
+    ReleaseLease {
+        /// Which lease.
+        lease: LeaseId,
+        /// Why.
+        leave: Leave,
+    },
+    /// Shows what the client has signed for.
+    ClaimUsage {
+        /// Which lease.
+        lease: LeaseId,
+        /// Milliseconds of every leased device.
+        time: Millis,
+        /// Signature of the client's session key.
+        signature: [u8; 64],
+    },
+}
+
+codec_enum!(MarketOperation {
+    0 => RegisterProvider { contact, offers, stake },
+    1 => EditProvider { contact, offers },
+    2 => StakeProvider { amount },
+    3 => DrainProvider { draining },
+    4 => LeaveProvider,
+    5 => Heartbeat,
+    6 => SubmitTask { spec, budget, escrow, contact },
+    7 => TopUp { task, amount },
+    8 => ExtendTask { task, longest },
+    9 => EditTask { task, contact },
+    10 => CancelTask { task },
+    11 => SealBid { task, offer, seal },
+    12 => OpenBid { task, rate, salt },
+    13 => CommitTrace { lease, commitment, witness },
+    14 => OpenOutput { lease, output, salt },
+    15 => ReleaseLease { lease, leave },
+    16 => ClaimUsage { lease, time, signature },
+});
+
+impl MarketOperation {
+    /// Name of the kind, as shown in tables and metrics.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::RegisterProvider { .. } => "register-provider",
+            Self::EditProvider { .. } => "edit-provider",
+            Self::StakeProvider { .. } => "stake-provider",
+            Self::DrainProvider { .. } => "drain-provider",
+            Self::LeaveProvider => "leave-provider",
+            Self::Heartbeat => "heartbeat",
+            Self::SubmitTask { .. } => "submit-task",
+            Self::TopUp { .. } => "top-up",
+            Self::ExtendTask { .. } => "extend-task",
+            Self::EditTask { .. } => "edit-task",
+            Self::CancelTask { .. } => "cancel-task",
+            Self::SealBid { .. } => "seal-bid",
+            Self::OpenBid { .. } => "open-bid",
+            Self::CommitTrace { .. } => "commit-trace",
+            Self::OpenOutput { .. } => "open-output",
+            Self::ReleaseLease { .. } => "release-lease",
+            Self::ClaimUsage { .. } => "claim-usage",
+        }
+    }
+}

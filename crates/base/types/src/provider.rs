@@ -1,0 +1,243 @@
+//! Providers: who they are, what they offer, what they have done.
+
+use crate::{
+    Address, Amount, CloseReason, LeaseId, Millis, Offer,
+    bounded::{List, Text},
+    codec::{codec_enum, codec_newtype, codec_struct},
+};
+use opengpu_crypto::{Digest, SealPublicKey, hash};
+use std::fmt;
+
+/// Raw ed25519 key by which a party is known in sessions.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionKey(pub [u8; 32]);
+
+codec_newtype!(SessionKey([u8; 32]));
+
+impl fmt::Display for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// How others reach a party and seal to it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Contact {
+    /// It is dialled by this key, and signs what it says in sessions.
+    pub session: SessionKey,
+    /// Keys of artifacts are sealed to this.
+    pub sealing: SealPublicKey,
+    /// Relay through which it is reached; empty if it is told elsewhere.
+    pub relay: Text<128>,
+}
+
+codec_struct!(Contact { session, sealing, relay });
+
+/// Whether a provider takes leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProviderStatus {
+    /// It does.
+    Active,
+    /// It ends those that it has and takes no more.
+    Draining,
+    /// It has none and gets its stake back.
+    Leaving {
+        /// Then.
+        until: Millis,
+    },
+}
+
+codec_enum!(ProviderStatus { 0 => Active, 1 => Draining, 2 => Leaving { until } });
+
+/// What an account did in leases. Everything halves with time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reputation {
+    /// Leases that ended as they should, in thousandths.
+    pub kept: u64,
+    /// Leases that ended by its fault, in thousandths.
+    pub broken: u64,
+    /// Verdicts against it, in thousandths.
+    pub refuted: u64,
+    /// Milliseconds in leases.
+    pub time: u64,
+    /// Commitments that were upheld since the last refuted one.
+    pub clean: u32,
+    /// When it was last halved.
+    pub halved: Millis,
+}
+
+codec_struct!(Reputation { kept, broken, refuted, time, clean, halved });
+
+/// An offer and how much of it is leased.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Listing {
+    /// What is offered.
+    pub offer: Offer,
+    /// Devices that are leased now.
+    pub leased: u8,
+    /// How fast it was beside its rating, in thousandths; 2000 is half as fast.
+    pub pace: u16,
+    /// The shelf on which it stands.
+    pub shelf: u16,
+}
+
+codec_struct!(Listing { offer, leased, pace, shelf });
+
+/// A provider.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Provider {
+    /// How it is reached.
+    pub contact: Contact,
+    /// Whether it takes leases.
+    pub status: ProviderStatus,
+    /// Its collateral; what is locked in leases is not here.
+    pub stake: Amount,
+    /// Trust locks of its open leases; the leases hold them.
+    pub locked: Amount,
+    /// Its offers.
+    pub listings: List<Listing, { Self::MAX_OFFERS }>,
+    /// Its open leases.
+    pub leases: List<LeaseId, { Self::MAX_LEASES }>,
+    /// Most that its open leases can be paid together.
+    pub exposure: Amount,
+    /// What it has done.
+    pub reputation: Reputation,
+    /// When it was last heard of.
+    pub heard: Millis,
+    /// Kept while the entry exists.
+    pub reserve: Amount,
+    /// Who paid the reserve, if another account did.
+    pub sponsor: Option<Address>,
+}
+
+codec_struct!(Provider {
+    contact,
+    status,
+    stake,
+    locked,
+    listings,
+    leases,
+    exposure,
+    reputation,
+    heard,
+    reserve,
+    sponsor,
+});
+
+impl Provider {
+    /// Most offers of one provider.
+    pub const MAX_OFFERS: usize = 8;
+    /// Most open leases of one provider.
+    pub const MAX_LEASES: usize = 64;
+}
+
+/// Where an offer is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shelved {
+    /// Whose.
+    pub provider: Address,
+    /// Which of its offers.
+    pub offer: u8,
+}
+
+codec_struct!(Shelved { provider, offer });
+
+/// Some of all standing offers, sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shelf {
+    /// Which.
+    pub offers: List<Shelved, { Self::MAX }>,
+}
+
+codec_struct!(Shelf { offers });
+
+impl Shelf {
+    /// Most offers on one shelf.
+    pub const MAX: usize = 64;
+}
+
+/// What a second of a class of devices costs, and the use that it follows.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassIndex {
+    /// The class.
+    pub class: crate::DeviceClass,
+    /// What a second costs.
+    pub rate: Amount,
+    /// Devices that are offered now.
+    pub offered: u32,
+    /// Devices that are leased now.
+    pub leased: u32,
+    /// Device-milliseconds that were offered in the running period.
+    pub offered_time: u64,
+    /// Device-milliseconds that were leased in the running period.
+    pub leased_time: u64,
+    /// Up to when both are counted.
+    pub counted: Millis,
+    /// When the running period began.
+    pub began: Millis,
+}
+
+codec_struct!(ClassIndex {
+    class,
+    rate,
+    offered,
+    leased,
+    offered_time,
+    leased_time,
+    counted,
+    began
+});
+
+impl ClassIndex {
+    /// The name of a class in keys.
+    pub fn id(class: &crate::DeviceClass) -> Digest {
+        hash("opengpu/device-class/v1", &[class.as_str().as_bytes()])
+    }
+}
+
+/// What an account has submitted and how it behaved.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Client {
+    /// Its open tasks, sorted.
+    pub tasks: List<crate::TaskId, { Self::MAX_TASKS }>,
+    /// What it has done.
+    pub reputation: Reputation,
+    /// Kept while the entry exists.
+    pub reserve: Amount,
+}
+
+codec_struct!(Client { tasks, reputation, reserve });
+
+impl Client {
+    /// Most open tasks of one client.
+    pub const MAX_TASKS: usize = 256;
+}
+
+/// Why a provider gives a lease back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Leave {
+    /// Its owner needs the device, or it is about to stop.
+    OwnerReturned,
+    /// It does not want to run the task.
+    Refused,
+    /// It lost what it had of the task, or cannot go on.
+    Broken,
+}
+
+codec_enum!(Leave { 0 => OwnerReturned, 1 => Refused, 2 => Broken });
+
+impl From<Leave> for CloseReason {
+    fn from(leave: Leave) -> Self {
+        match leave {
+            Leave::OwnerReturned => Self::Released,
+            Leave::Refused => Self::Refused,
+            Leave::Broken => Self::Broken,
+        }
+    }
+}

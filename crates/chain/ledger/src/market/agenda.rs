@@ -1,0 +1,139 @@
+//! Alarms: what the chain looks at by itself, and when.
+//!
+//! Alarms stand in pages of a tick, a quarter of a second of block time. A block rings those whose tick has
+//! come since the block before, up to a limit; the rest rings in the next one, and an [`Agenda`] says where
+//! to go on. Nobody removes an alarm: one that rings when its task has another does nothing.
+
+use super::Market;
+use crate::{
+    error::{Corruption, Halt},
+    state::State,
+    table::tables::{AgendaPages, Agendas, Tasks, Ticks},
+};
+use opengpu_types::{Agenda, AgendaPage, Alarm, Key, Millis, TaskId, Tick};
+
+/// Milliseconds of a tick.
+const TICK: u64 = 250;
+/// Milliseconds between blocks when nothing happens.
+const IDLE: u64 = 1_000;
+/// Most alarms that ring in one block.
+const MOST_ALARMS: usize = 128;
+
+/// The tick of a time.
+pub(crate) const fn tick_of(time: Millis) -> Tick {
+    Tick(match time.0.checked_div(TICK) {
+        Some(tick) => tick,
+        None => 0,
+    })
+}
+
+/// All ticks from one to another.
+fn ticks(first: Tick, last: Tick) -> impl Iterator<Item = Tick> {
+    (first.0..=last.0).map(Tick)
+}
+
+/// Ticks whose alarms a block of that time is likely to ring: those of the second before it.
+pub(crate) fn likely_ticks(time: Millis) -> impl Iterator<Item = Tick> {
+    ticks(tick_of(Millis(time.0.saturating_sub(IDLE))), tick_of(time))
+}
+
+/// When the alarms of a tick ring.
+const fn time_of(tick: Tick) -> Millis {
+    Millis(tick.0.saturating_mul(TICK))
+}
+
+/// Where the alarm of that number stands.
+fn place_of(number: u32) -> (u32, usize) {
+    let most = u32::try_from(AgendaPage::MAX).unwrap_or(u32::MAX);
+    let page = number.checked_div(most).unwrap_or(0);
+    let place = number.checked_rem(most).unwrap_or(0);
+    (page, usize::try_from(place).unwrap_or(0))
+}
+
+impl<S: State> Market<'_, S> {
+    /// Sets an alarm at that time or shortly after; says when it rings.
+    pub(super) fn set_alarm(&mut self, at: Millis, alarm: Alarm) -> Result<Millis, Halt> {
+        let tick = Tick(at.0.div_ceil(TICK)).max(tick_of(self.now()).next());
+        let count = self.state.find::<Ticks>(tick)?.unwrap_or(0);
+        let (page, _) = place_of(count);
+        let mut entry = self.state.find::<AgendaPages>((tick, page))?.unwrap_or_default();
+        entry.alarms.push(alarm).map_err(|_| Corruption::OutOfRange("a page of alarms"))?;
+        self.state.set::<AgendaPages>((tick, page), entry);
+        self.state.set::<Ticks>(tick, count.saturating_add(1));
+        Ok(time_of(tick))
+    }
+
+    /// Does everything whose time has come since then.
+    pub(crate) fn ring(&mut self, since: Millis) -> Result<(), Halt> {
+        let due = self.take_due(since)?;
+        self.load(&due)?;
+        let mut ending: Vec<TaskId> = Vec::new();
+        for (tick, alarm) in due {
+            match alarm {
+                Alarm::Task(task) => {
+                    if self.ring_task(task, time_of(tick))? {
+                        ending.push(task);
+                    }
+                }
+                Alarm::Provider(provider) => self.ring_provider(provider)?,
+            }
+        }
+        self.clear(&ending)
+    }
+
+    /// Takes the alarms that ring in this block off their pages.
+    fn take_due(&mut self, since: Millis) -> Result<Vec<(Tick, Alarm)>, Halt> {
+        let left = self.state.find::<Agendas>(())?;
+        let mut agenda = left.unwrap_or(Agenda { tick: tick_of(since).next(), seen: 0 });
+        let last = tick_of(self.now());
+        self.state.need(ticks(agenda.tick, last).map(Key::Tick))?;
+        let mut due = Vec::new();
+        while agenda.tick <= last {
+            let tick = agenda.tick;
+            let count = self.state.find::<Ticks>(tick)?.unwrap_or(0);
+            while agenda.seen < count && due.len() < MOST_ALARMS {
+                let (page, place) = place_of(agenda.seen);
+                let entry = self.state.must_view::<AgendaPages>((tick, page))?;
+                let alarm = entry.alarms.get(place).copied();
+                due.push((tick, alarm.ok_or(Corruption::OutOfRange("a page of alarms"))?));
+                agenda.seen = agenda.seen.saturating_add(1);
+            }
+            if agenda.seen < count {
+                self.state.set::<Agendas>((), agenda);
+                return Ok(due);
+            }
+            self.forget_tick(tick, count);
+            agenda = Agenda { tick: tick.next(), seen: 0 };
+        }
+        if left.is_some() {
+            self.state.remove::<Agendas>(());
+        }
+        Ok(due)
+    }
+
+    fn forget_tick(&mut self, tick: Tick, count: u32) {
+        let Some(last) = count.checked_sub(1) else { return };
+        for page in 0..=place_of(last).0 {
+            self.state.remove::<AgendaPages>((tick, page));
+        }
+        self.state.remove::<Ticks>(tick);
+    }
+
+    /// Says at once what all these alarms will read.
+    fn load(&self, due: &[(Tick, Alarm)]) -> Result<(), Halt> {
+        self.state.need(due.iter().map(|(_, alarm)| match alarm {
+            Alarm::Task(task) => Key::Task(*task),
+            Alarm::Provider(provider) => Key::Provider(*provider),
+        }))?;
+        let mut keys = Vec::new();
+        for (_, alarm) in due {
+            let Alarm::Task(id) = alarm else { continue };
+            let Some(task) = self.state.view::<Tasks>(*id)? else { continue };
+            keys.extend([Key::Auction(*id), Key::Account(task.client), Key::Client(task.client)]);
+            for lease in task.leases.iter().filter(|lease| !lease.is_closed()) {
+                keys.extend([Key::Provider(lease.provider), Key::Account(lease.provider)]);
+            }
+        }
+        self.state.need(keys)
+    }
+}

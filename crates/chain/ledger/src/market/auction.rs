@@ -1,0 +1,274 @@
+//! Auctions: sealed bids, opened when bidding is over, cleared together with all others that end in the same
+//! block.
+
+use super::{Market, candidate};
+use crate::{
+    bank,
+    error::{Halt, Stop},
+    state::{Flows, State},
+    table::tables::{Auctions, Providers, Tasks},
+};
+use opengpu_crypto::{Digest, seed};
+use opengpu_market::{
+    auction::{self, Tie, award_copies},
+    clearing::{Bidder, Lot, clear},
+    score::{Cost, Standing},
+};
+use opengpu_types::{
+    Address, Amount, Auction, Bid, CloseReason, Event, Failure, Key, List, Task, TaskId, TaskPhase,
+};
+use std::collections::BTreeMap;
+
+/// An opened bid that can win.
+struct Entrant {
+    provider: Address,
+    offer: u8,
+    rate: Amount,
+    standing: Standing,
+}
+
+/// A task whose bids are open, and who can win it.
+struct Ended {
+    id: TaskId,
+    task: Task,
+    entrants: Vec<Entrant>,
+}
+
+/// Who gets a task.
+struct Winner {
+    entrant: usize,
+    rate: Amount,
+}
+
+impl<S: State> Market<'_, S> {
+    /// Begins to take bids.
+    pub(super) fn open_bidding(&mut self, id: TaskId, task: &mut Task) {
+        let until = self.now().plus(self.parameters.bidding);
+        let opened_until = until.plus(self.parameters.opening);
+        task.phase = TaskPhase::Bidding { until };
+        self.tell(Event::BiddingOpened { task: id, until, opened_until });
+    }
+
+    pub(super) fn seal_bid(
+        &mut self,
+        provider: Address,
+        id: TaskId,
+        offer: u8,
+        seal: Digest,
+    ) -> Result<(), Stop> {
+        let task = self.known_task(id)?;
+        if !matches!(task.phase, TaskPhase::Bidding { .. }) {
+            return Err(Failure::WrongPhase.into());
+        }
+        let known = self.known_provider(provider)?;
+        if known.listings.get(usize::from(offer)).is_none() {
+            return Err(Failure::UnknownOffer.into());
+        }
+        if self.candidate(&task, (provider, offer), None)?.is_none() {
+            return Err(Failure::UnfitOffer.into());
+        }
+        let mut auction = self.state.find::<Auctions>(id)?.unwrap_or_default();
+        if place(&auction, &provider).is_ok() {
+            return Err(Failure::AlreadyBid.into());
+        }
+        let bond = self.parameters.bid_bond;
+        bank::spend(self.state, provider, bond)?;
+        let bid = Bid { provider, offer, seal, rate: None, bond };
+        auction.bids.insert_sorted(bid).map_err(|_| Failure::TooManyBids)?;
+        self.state.set::<Auctions>(id, auction);
+        Ok(())
+    }
+
+    pub(super) fn open_bid(
+        &mut self,
+        provider: Address,
+        id: TaskId,
+        rate: Amount,
+        salt: &[u8; 32],
+    ) -> Result<(), Stop> {
+        let task = self.known_task(id)?;
+        if !matches!(task.phase, TaskPhase::Opening { .. }) {
+            return Err(Failure::WrongPhase.into());
+        }
+        let mut auction = self.state.find::<Auctions>(id)?.ok_or(Failure::UnknownBid)?;
+        let place = place(&auction, &provider).map_err(|_| Failure::UnknownBid)?;
+        let bid = auction.bids.get_mut(place).ok_or(Failure::UnknownBid)?;
+        if bid.rate.is_some() {
+            return Err(Failure::AlreadyBid.into());
+        }
+        if bid.seal != auction::seal(self.context.chain, &id.0, &provider, rate, salt) {
+            return Err(Failure::WrongSeal.into());
+        }
+        let bond = std::mem::take(&mut bid.bond);
+        bid.rate = Some(rate);
+        self.state.set::<Auctions>(id, auction);
+        bank::credit(self.state, provider, bond)?;
+        Ok(())
+    }
+
+    /// Whether anybody has bid.
+    pub(super) fn has_bids(&self, id: TaskId) -> Result<bool, Halt> {
+        Ok(self.state.view::<Auctions>(id)?.is_some())
+    }
+
+    /// Ends an auction that nobody can win any more; all bonds go back.
+    pub(super) fn drop_auction(&mut self, id: TaskId, reason: CloseReason) -> Result<(), Halt> {
+        let Some(auction) = self.state.find::<Auctions>(id)? else { return Ok(()) };
+        self.state.remove::<Auctions>(id);
+        for bid in &auction.bids {
+            bank::credit_or_burn(self.state, bid.provider, bid.bond)?;
+        }
+        self.tell_bids(id, reason, auction.bids.iter().map(|bid| bid.provider));
+        Ok(())
+    }
+
+    /// Awards the tasks whose bids were opened, all of them at once.
+    pub(super) fn clear(&mut self, ids: &[TaskId]) -> Result<(), Halt> {
+        let mut ended = Vec::with_capacity(ids.len());
+        for id in ids {
+            let task = self.state.must::<Tasks>(*id)?;
+            let entrants = self.entrants(*id, &task)?;
+            ended.push(Ended { id: *id, task, entrants });
+        }
+        let mut awards = self.clear_single(&ended);
+        for Ended { id, mut task, entrants } in ended {
+            let winners = match awards.remove(&id) {
+                Some(winner) => vec![winner],
+                None if is_single(&task) => Vec::new(),
+                None => self.clear_several(id, &task, &entrants),
+            };
+            let mut lost: Vec<_> = (0..entrants.len()).collect();
+            for Winner { entrant, rate } in winners {
+                let Some(Entrant { provider, offer, standing, .. }) = entrants.get(entrant) else {
+                    continue;
+                };
+                // What others have won in this block counts as well.
+                if self.candidate(&task, (*provider, *offer), Some(rate))?.is_some() {
+                    let at = (*provider, *offer);
+                    self.open_lease(id, &mut task, at, rate, standing.predicted)?;
+                    lost.retain(|place| *place != entrant);
+                }
+            }
+            let bidders = |won: bool| {
+                let all = entrants.iter().enumerate();
+                let wanted = all.filter(|(place, _)| lost.contains(place) != won);
+                wanted.map(|(_, entrant)| entrant.provider).collect::<Vec<_>>()
+            };
+            self.tell_bids(id, CloseReason::Completed, bidders(true));
+            self.tell_bids(id, CloseReason::Outbid, bidders(false));
+            match Self::missing(&task) {
+                0 => task.phase = TaskPhase::Running,
+                _ => self.nobody(id, &mut task)?,
+            }
+            self.proceed(id, task)?;
+        }
+        Ok(())
+    }
+
+    /// Closes the auction of a task: who can win it. Bids that were not opened lose their bond.
+    fn entrants(&mut self, id: TaskId, task: &Task) -> Result<Vec<Entrant>, Halt> {
+        let auction = self.state.must::<Auctions>(id)?;
+        self.state.remove::<Auctions>(id);
+        self.state.need(auction.bids.iter().map(|bid| Key::Provider(bid.provider)))?;
+        let (mut entrants, mut unfit, mut unopened) = (Vec::new(), Vec::new(), Vec::new());
+        for Bid { provider, offer, rate, bond, .. } in &auction.bids {
+            let Some(rate) = *rate else {
+                Flows::add(&mut self.state.flows.burned, *bond)?;
+                unopened.push(*provider);
+                continue;
+            };
+            match self.candidate(task, (*provider, *offer), Some(rate))? {
+                Some(bid) => {
+                    let (provider, offer, standing) = (*provider, *offer, bid.standing);
+                    entrants.push(Entrant { provider, offer, rate, standing });
+                }
+                None => unfit.push(*provider),
+            }
+        }
+        self.tell_bids(id, CloseReason::Unopened, unopened);
+        self.tell_bids(id, CloseReason::Unfit, unfit);
+        Ok(entrants)
+    }
+
+    /// Tasks for one device compete for the devices that their bidders share.
+    fn clear_single(&self, ended: &[Ended]) -> BTreeMap<TaskId, Winner> {
+        let single: Vec<_> = ended.iter().filter(|ended| is_single(&ended.task)).collect();
+        let mut bidders: Vec<Bidder> = Vec::new();
+        let mut known: BTreeMap<(Address, u8), u32> = BTreeMap::new();
+        let mut lots = Vec::with_capacity(single.len());
+        for Ended { id, task, entrants } in &single {
+            let terms = self.terms(task);
+            let bids = entrants.iter().map(|entrant| {
+                let bidder = *known.entry((entrant.provider, entrant.offer)).or_insert_with(|| {
+                    let free = self.free(entrant.provider, entrant.offer);
+                    bidders.push(Bidder { provider: entrant.provider, free });
+                    u32::try_from(bidders.len().saturating_sub(1)).unwrap_or(u32::MAX)
+                });
+                let cost = terms.cost(entrant.rate, &entrant.standing);
+                (bidder, cost.unwrap_or(Cost(u128::MAX)))
+            });
+            let bids = bids.collect();
+            // Budget, and as much again for time, reliability and distance each: no bid costs more.
+            let most = Cost(terms.budget.0.saturating_mul(4_000));
+            lots.push(Lot { task: id.0, most, bids });
+        }
+        let placed = clear(&lots, &bidders, &seed(&self.context.beacon));
+        let mut awards = BTreeMap::new();
+        for (Ended { id, task, entrants }, placed) in single.into_iter().zip(placed) {
+            let Some(placed) = placed else { continue };
+            let Some(entrant) = entrants.get(placed.bid) else { continue };
+            if let Some(rate) = self.terms(task).rate_for(placed.second, &entrant.standing) {
+                awards.insert(*id, Winner { entrant: placed.bid, rate });
+            }
+        }
+        awards
+    }
+
+    /// Copies, and tasks for several devices, are awarded each for itself.
+    fn clear_several(&self, id: TaskId, task: &Task, entrants: &[Entrant]) -> Vec<Winner> {
+        let bids: Vec<_> = entrants
+            .iter()
+            .map(|entrant| {
+                let Entrant { provider, rate, standing, .. } = *entrant;
+                auction::Bid { provider, rate, standing }
+            })
+            .collect();
+        let seed = seed(&self.context.beacon);
+        let tie = Tie { seed: &seed, task: &id.0 };
+        let awards = award_copies(&self.terms(task), &bids, Self::missing(task), &tie);
+        let winner = |award: auction::Award| Winner { entrant: award.bid, rate: award.rate };
+        awards.unwrap_or_default().into_iter().map(winner).collect()
+    }
+
+    /// Devices of an offer that could be leased now.
+    fn free(&self, provider: Address, offer: u8) -> u32 {
+        let Ok(Some(provider)) = self.state.view::<Providers>(provider) else {
+            return 0;
+        };
+        let most = if self.rung(provider).is_newcomer() { 1 } else { u8::MAX };
+        let listing = provider.listings.get(usize::from(offer));
+        let free = listing.map_or(0, |it| it.offer.devices.saturating_sub(it.leased));
+        u32::from(free.min(most))
+    }
+
+    fn tell_bids(
+        &mut self,
+        task: TaskId,
+        reason: CloseReason,
+        bidders: impl IntoIterator<Item = Address>,
+    ) {
+        let bidders: Vec<_> = bidders.into_iter().take(Auction::MAX_BIDS).collect();
+        if let Some(bidders) = List::new(bidders).ok().filter(|bidders| !bidders.is_empty()) {
+            self.tell(Event::BidsClosed { task, reason, bidders });
+        }
+    }
+}
+
+fn place(auction: &Auction, provider: &Address) -> Result<usize, usize> {
+    auction.bids.binary_search_by(|bid| bid.provider.cmp(provider))
+}
+
+/// Whether a task wants one device of one provider.
+fn is_single(task: &Task) -> bool {
+    candidate::copies(&task.spec) == 1 && task.spec.requirements.devices == 1
+}

@@ -1,0 +1,50 @@
+//! What a provider with an open lease may do free of fees: a provider that has nothing yet must be able
+//! to do its work.
+
+use crate::{
+    error::Halt,
+    execution::BlockContext,
+    state::{Overlay, State},
+    table::tables::{Params, Providers, Tasks},
+};
+use opengpu_types::{Address, Ending, LeaseId, LeasePhase, MarketOperation, Millis};
+
+/// A silent provider is heard of so many times as often as it must be.
+const BEATS: u64 = 4;
+
+/// Whether an operation is a duty of its sender now.
+pub(crate) fn is_duty<S: State>(
+    state: &Overlay<S>,
+    context: &BlockContext,
+    sender: Address,
+    operation: &MarketOperation,
+) -> Result<bool, Halt> {
+    let silence = state.must_view::<Params>(())?.market.silence;
+    let beat = Millis(silence.0.checked_div(BEATS).unwrap_or(0));
+    let (lease, rests) = match operation {
+        MarketOperation::Heartbeat => {
+            let Some(provider) = state.view::<Providers>(sender)? else { return Ok(false) };
+            let due = context.time.since(provider.heard) >= beat;
+            return Ok(due && !provider.leases.is_empty());
+        }
+        // Each of these happens once, but for checkpoints.
+        MarketOperation::CommitTrace { lease, commitment, .. } => {
+            (lease, commitment.ending == Ending::Open)
+        }
+        MarketOperation::OpenOutput { lease, .. } | MarketOperation::ReleaseLease { lease, .. } => {
+            (lease, false)
+        }
+        MarketOperation::ClaimUsage { lease, .. } => (lease, true),
+        _ => return Ok(false),
+    };
+    let LeaseId { task, number } = *lease;
+    let Some(task) = state.view::<Tasks>(task)? else { return Ok(false) };
+    let Some(lease) = task.leases.get(usize::from(number)) else { return Ok(false) };
+    if lease.provider != sender || lease.is_closed() {
+        return Ok(false);
+    }
+    // What can be repeated waits for the beat, unless the lease is about to end.
+    let stopping = matches!(lease.phase, LeasePhase::Stopping { .. });
+    let heard = state.must_view::<Providers>(sender)?.heard;
+    Ok(!rests || stopping || context.time.since(heard) >= beat)
+}

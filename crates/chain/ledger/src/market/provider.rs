@@ -1,0 +1,243 @@
+//! The registry of providers.
+//!
+//! ```text
+//!   registered ──► Active ◄──► Draining
+//!                    └──────────┴──► Leaving ──► closed: the stake is free
+//! ```
+
+use super::{Actor, Market, reputation};
+use crate::{
+    bank,
+    error::{Halt, Stop},
+    state::State,
+    table::tables::{Params, Providers},
+};
+use opengpu_types::{
+    Address, Alarm, Amount, CloseReason, Contact, Event, Failure, List, Listing, Offer, Provider,
+    ProviderStatus, Reputation,
+};
+
+type Offers = List<Offer, { Provider::MAX_OFFERS }>;
+
+/// A listing that was as fast as its rating so far.
+const PROMISED: u16 = 1000;
+
+impl<S: State> Market<'_, S> {
+    pub(super) fn register(
+        &mut self,
+        actor: &Actor,
+        contact: &Contact,
+        offers: &Offers,
+        stake: Amount,
+    ) -> Result<(), Stop> {
+        let address = actor.sender;
+        if self.state.view::<Providers>(address)?.is_some() {
+            return Err(Failure::ProviderExists.into());
+        }
+        offers.iter().try_for_each(check_offer)?;
+        let sponsor = (actor.payer != address).then_some(actor.payer);
+        let reserve = match sponsor {
+            Some(sponsor) => bank::hold_reserve_of(self.state, address, sponsor)?,
+            None => bank::hold_reserve(self.state, address)?,
+        };
+        bank::spend(self.state, address, stake)?;
+        let mut provider = Provider {
+            contact: contact.clone(),
+            status: ProviderStatus::Active,
+            stake,
+            locked: Amount::ZERO,
+            listings: List::empty(),
+            leases: List::empty(),
+            exposure: Amount::ZERO,
+            reputation: Reputation { halved: self.now(), ..Reputation::default() },
+            heard: self.now(),
+            reserve,
+            sponsor,
+        };
+        self.list(address, &mut provider, offers)?;
+        let offers = count(offers);
+        self.state.set::<Providers>(address, provider);
+        self.tell(Event::ProviderOpened { provider: address, offers, stake });
+        Ok(())
+    }
+
+    pub(super) fn edit_provider(
+        &mut self,
+        address: Address,
+        contact: &Contact,
+        offers: &Offers,
+    ) -> Result<(), Stop> {
+        let mut provider = self.known_provider(address)?;
+        offers.iter().try_for_each(check_offer)?;
+        if matches!(provider.status, ProviderStatus::Leaving { .. }) {
+            return Err(Failure::NotActive.into());
+        }
+        self.list(address, &mut provider, offers)?;
+        provider.contact = contact.clone();
+        let offers = count(offers);
+        self.state.set::<Providers>(address, provider);
+        self.tell(Event::ProviderEdited { provider: address, offers });
+        Ok(())
+    }
+
+    /// Replaces what a provider offers.
+    fn list(
+        &mut self,
+        address: Address,
+        provider: &mut Provider,
+        offers: &Offers,
+    ) -> Result<(), Stop> {
+        self.unlist(address, provider)?;
+        let mut listings = Vec::with_capacity(offers.len());
+        let old = std::mem::take(&mut provider.listings).into_vec();
+        if old.iter().skip(offers.len()).any(|listing| listing.leased > 0) {
+            return Err(Failure::OfferInUse.into());
+        }
+        let mut old = old.into_iter();
+        for offer in offers {
+            let before = old.next();
+            let (leased, pace) = match &before {
+                Some(before) if before.leased > 0 => {
+                    let same = before.offer.class == offer.class
+                        && before.offer.rating == offer.rating
+                        && before.leased <= offer.devices;
+                    if !same {
+                        return Err(Failure::OfferInUse.into());
+                    }
+                    (before.leased, before.pace)
+                }
+                // A record belongs to the devices that made it.
+                Some(before) if before.offer.rating == offer.rating => (0, before.pace),
+                _ => (0, PROMISED),
+            };
+            listings.push(Listing { offer: offer.clone(), leased, pace, shelf: 0 });
+        }
+        provider.listings = List::new(listings).map_err(|_| Failure::BadOffer)?;
+        if provider.status == ProviderStatus::Active {
+            self.enlist(address, provider)?;
+        }
+        Ok(())
+    }
+
+    /// Puts all offers on shelves.
+    fn enlist(&mut self, address: Address, provider: &mut Provider) -> Result<(), Stop> {
+        for (place, listing) in (0u8..).zip(provider.listings.iter_mut()) {
+            listing.shelf = self.shelve(address, place)?;
+            let devices = u32::from(listing.offer.devices);
+            self.count_devices(&listing.offer.class, |index| {
+                index.offered = index.offered.saturating_add(devices);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Takes all offers off their shelves.
+    fn unlist(&mut self, address: Address, provider: &Provider) -> Result<(), Halt> {
+        if provider.status != ProviderStatus::Active {
+            return Ok(());
+        }
+        for (place, listing) in (0u8..).zip(&provider.listings) {
+            self.unshelve(address, place, listing.shelf)?;
+            let devices = u32::from(listing.offer.devices);
+            self.count_devices(&listing.offer.class, |index| {
+                index.offered = index.offered.saturating_sub(devices);
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn stake(&mut self, address: Address, amount: Amount) -> Result<(), Stop> {
+        let mut provider = self.known_provider(address)?;
+        if amount.is_zero() {
+            return Err(Failure::ZeroAmount.into());
+        }
+        if matches!(provider.status, ProviderStatus::Leaving { .. }) {
+            return Err(Failure::NotActive.into());
+        }
+        bank::spend(self.state, address, amount)?;
+        provider.stake = provider.stake.plus(amount).ok_or(Failure::Overflow)?;
+        self.state.set::<Providers>(address, provider);
+        self.tell(Event::ProviderStaked { provider: address, amount });
+        Ok(())
+    }
+
+    pub(super) fn drain(&mut self, address: Address, draining: bool) -> Result<(), Stop> {
+        let mut provider = self.known_provider(address)?;
+        match (provider.status, draining) {
+            (ProviderStatus::Active, true) => {
+                self.unlist(address, &provider)?;
+                provider.status = ProviderStatus::Draining;
+            }
+            (ProviderStatus::Draining, false) => {
+                provider.status = ProviderStatus::Active;
+                self.enlist(address, &mut provider)?;
+            }
+            _ => return Err(Failure::WrongPhase.into()),
+        }
+        self.state.set::<Providers>(address, provider);
+        self.tell(Event::ProviderDrained { provider: address, draining });
+        Ok(())
+    }
+
+    pub(super) fn leave(&mut self, address: Address) -> Result<(), Stop> {
+        let mut provider = self.known_provider(address)?;
+        if matches!(provider.status, ProviderStatus::Leaving { .. }) {
+            return Err(Failure::WrongPhase.into());
+        }
+        if !provider.leases.is_empty() {
+            return Err(Failure::StillLeased.into());
+        }
+        self.unlist(address, &provider)?;
+        let until = self.now().plus(self.state.must_view::<Params>(())?.unbonding);
+        provider.status = ProviderStatus::Leaving { until };
+        self.state.set::<Providers>(address, provider);
+        self.tell(Event::ProviderDrained { provider: address, draining: true });
+        self.set_alarm(until, Alarm::Provider(address))?;
+        Ok(())
+    }
+
+    pub(super) fn heartbeat(&mut self, address: Address) -> Result<(), Stop> {
+        let mut provider = self.known_provider(address)?;
+        if provider.heard == self.now() {
+            return Err(Failure::TooSoon.into());
+        }
+        provider.heard = self.now();
+        reputation::refresh(&mut provider.reputation, self.now(), self.parameters.half_life);
+        self.state.set::<Providers>(address, provider);
+        Ok(())
+    }
+
+    /// Ends a provider whose stake is free.
+    pub(super) fn ring_provider(&mut self, address: Address) -> Result<(), Halt> {
+        let Some(provider) = self.state.find::<Providers>(address)? else { return Ok(()) };
+        let ProviderStatus::Leaving { until } = provider.status else { return Ok(()) };
+        if until > self.now() {
+            return Ok(());
+        }
+        self.state.remove::<Providers>(address);
+        bank::credit(self.state, address, provider.stake)?;
+        match provider.sponsor {
+            Some(sponsor) => {
+                bank::return_reserve_to(self.state, address, sponsor, provider.reserve)?;
+            }
+            None => bank::return_reserve(self.state, address, provider.reserve)?,
+        }
+        let (stake, reason) = (provider.stake, CloseReason::Requested);
+        self.tell(Event::ProviderClosed { provider: address, stake, reason });
+        Ok(())
+    }
+}
+
+fn check_offer(offer: &Offer) -> Result<(), Failure> {
+    let sound = offer.devices > 0
+        && !offer.rate.amount.is_zero()
+        && offer.rate.amount <= Amount::CAP
+        && !offer.kinds.is_empty()
+        && !offer.class.as_str().is_empty()
+        && offer.longest.0 > 0;
+    if sound { Ok(()) } else { Err(Failure::BadOffer) }
+}
+
+fn count(offers: &Offers) -> u8 {
+    u8::try_from(offers.len()).unwrap_or(u8::MAX)
+}

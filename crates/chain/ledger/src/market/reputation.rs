@@ -1,0 +1,88 @@
+//! Reputation: what an account did in leases, halved with time; anyone can compute it from events.
+
+use opengpu_types::{Millis, Permille, Reputation};
+
+/// One lease, in the unit of the counters.
+const ONE: u64 = 1000;
+/// Whoever has no record counts as one who kept nine of ten.
+const PRIOR_KEPT: u64 = 9 * ONE;
+const PRIOR: u64 = 10 * ONE;
+/// A refuted claim weighs as much as so many broken leases.
+const REFUTED: u64 = 4;
+
+/// Brings a record to the present.
+pub(super) fn refresh(reputation: &mut Reputation, now: Millis, half_life: Millis) {
+    let over = now.since(reputation.halved).0.checked_div(half_life.0).unwrap_or(0);
+    if over == 0 {
+        return;
+    }
+    let shift = u32::try_from(over).unwrap_or(u32::MAX);
+    let halve = |count: u64| count.checked_shr(shift).unwrap_or(0);
+    reputation.kept = halve(reputation.kept);
+    reputation.broken = halve(reputation.broken);
+    reputation.refuted = halve(reputation.refuted);
+    reputation.time = halve(reputation.time);
+    reputation.clean = reputation.clean.checked_shr(shift).unwrap_or(0);
+    let span = half_life.0.saturating_mul(over);
+    reputation.halved = reputation.halved.plus(Millis(span));
+}
+
+/// A lease ended as it should, after so long.
+pub(super) fn kept(reputation: &mut Reputation, time: Millis) {
+    reputation.kept = reputation.kept.saturating_add(ONE);
+    reputation.time = reputation.time.saturating_add(time.0);
+}
+
+/// A commitment was upheld.
+pub(super) const fn upheld(reputation: &mut Reputation) {
+    reputation.clean = reputation.clean.saturating_add(1);
+}
+
+/// A lease ended by the account's fault.
+pub(super) const fn broken(reputation: &mut Reputation) {
+    reputation.broken = reputation.broken.saturating_add(ONE);
+}
+
+/// The account claimed what is false.
+pub(super) const fn refuted(reputation: &mut Reputation) {
+    reputation.refuted = reputation.refuted.saturating_add(ONE);
+    reputation.clean = 0;
+}
+
+/// Share of leases that were kept.
+pub(super) fn reliability(reputation: &Reputation) -> Permille {
+    let Reputation { kept, broken, refuted, .. } = *reputation;
+    let kept = u128::from(kept.saturating_add(PRIOR_KEPT));
+    let lost = broken.saturating_add(refuted.saturating_mul(REFUTED));
+    let lost = u128::from(lost.saturating_add(PRIOR.saturating_sub(PRIOR_KEPT)));
+    let share = kept.saturating_mul(1000).checked_div(kept.saturating_add(lost)).unwrap_or(0);
+    u16::try_from(share).ok().and_then(Permille::new).unwrap_or(Permille::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_better_the_more_is_kept_and_fades() {
+        let mut record = Reputation::default();
+        assert_eq!(reliability(&record).get(), 900);
+        for _ in 0..90 {
+            kept(&mut record, Millis(10));
+            upheld(&mut record);
+        }
+        assert_eq!(reliability(&record).get(), 990);
+        let mut worse = record;
+        broken(&mut worse);
+        let mut worst = record;
+        refuted(&mut worst);
+        assert!(reliability(&worst) < reliability(&worse));
+        assert_eq!((worse.clean, worst.clean), (90, 0));
+        refresh(&mut record, Millis(99), Millis(100));
+        assert_eq!(record.clean, 90);
+        refresh(&mut record, Millis(250), Millis(100));
+        assert_eq!((record.clean, record.time, record.halved), (22, 225, Millis(200)));
+        refresh(&mut record, Millis(u64::MAX), Millis(100));
+        assert_eq!(reliability(&record).get(), 900);
+    }
+}

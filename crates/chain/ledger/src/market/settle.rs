@@ -1,0 +1,193 @@
+//! Settlement: what a lease is paid, once, and where all that it held goes.
+
+use super::{Market, lease_of, reputation};
+use crate::{
+    bank,
+    error::{Corruption, Halt},
+    state::{Flows, State},
+    table::tables::Providers,
+};
+use opengpu_market::score::{Pace, predict};
+use opengpu_types::{
+    Address, Amount, Class, CloseReason, Event, Lease, LeaseId, LeasePhase, Measure, Millis,
+    Provider, Rating, Task, Verdict, Work,
+};
+
+/// A provider is paid for no more than so many thousandths of the time that its rating and the metered
+/// fuel lead to.
+const MOST_PACE: u64 = 4000;
+
+/// Whether a lease that ends like this is its provider's fault.
+const fn is_fault(reason: CloseReason) -> bool {
+    matches!(
+        reason,
+        CloseReason::Silent
+            | CloseReason::Late
+            | CloseReason::Refused
+            | CloseReason::Broken
+            | CloseReason::Refuted
+            | CloseReason::Unopened
+    )
+}
+
+/// Time that a lease is paid for: what was metered, but no longer than it ran until then, than it was
+/// allowed to run, or than its fuel can have taken. Work that was not committed to is paid as far as the
+/// client has signed.
+pub(crate) fn payable(lease: &Lease, longest: Millis, rating: &Rating, ended: Millis) -> Millis {
+    let metered = lease.commitment.map_or(Millis(0), |commitment| {
+        let usage = commitment.usage;
+        let ran = lease.committed.since(lease.began);
+        let fuel = match usage.fuel {
+            0 => Millis(u64::MAX),
+            fuel => {
+                let amount = fuel.div_ceil(1_000_000);
+                let work = Work { amount, measure: Measure::Integers };
+                predict(&work, rating, Pace::new(MOST_PACE))
+            }
+        };
+        usage.time.min(ran).min(fuel)
+    });
+    let signed = lease.signed.min(ended.since(lease.began));
+    metered.max(signed).min(longest)
+}
+
+impl<S: State> Market<'_, S> {
+    /// Ends a lease: pays it, frees what it held and says so.
+    pub(super) fn settle(
+        &mut self,
+        id: LeaseId,
+        task: &mut Task,
+        verdict: Option<Verdict>,
+        reason: CloseReason,
+    ) -> Result<(), Halt> {
+        let range = || Corruption::OutOfRange("a settlement");
+        let (now, longest) = (self.now(), task.spec.requirements.longest);
+        let (client, escrow) = (task.client, task.escrow());
+        let devices = task.spec.requirements.devices;
+        let lease = lease_of(task, id.number)?;
+        let address = lease.provider;
+        let mut provider = self.state.must::<Providers>(address)?;
+        let listing = provider.listings.get_mut(usize::from(lease.offer)).ok_or_else(range)?;
+        let paid_for = match verdict {
+            Some(Verdict::Refuted | Verdict::Inconclusive) => Millis(0),
+            _ => payable(lease, longest, &listing.offer.rating, now),
+        };
+        if reason == CloseReason::Completed && paid_for.0 > 0 {
+            listing.pace =
+                Pace::new(u64::from(listing.pace)).after(lease.predicted, paid_for).get();
+        }
+        listing.leased = listing.leased.checked_sub(devices).ok_or_else(range)?;
+        let class = listing.offer.class.clone();
+        let time = u128::from(paid_for.0).saturating_mul(u128::from(devices));
+        let amount = lease.rate.mul_div(time, 1000).unwrap_or(Amount::CAP);
+        let amount = amount.min(lease.most).min(escrow);
+
+        let lock = std::mem::take(&mut lease.lock);
+        (lease.paid, lease.verdict) = (amount, verdict);
+        lease.phase = LeasePhase::Closed { reason };
+        let commitment = lease.commitment;
+        let output = lease.opened.or(commitment.map(|commitment| commitment.output));
+        let most = lease.most;
+        task.paid = task.paid.plus(amount).ok_or_else(range)?;
+
+        provider.leases.remove_sorted(&id);
+        provider.exposure = provider.exposure.minus(most).ok_or_else(range)?;
+        provider.locked = provider.locked.minus(lock).ok_or_else(range)?;
+        self.record(&mut provider, verdict, reason, paid_for);
+        if is_fault(reason) {
+            self.slash(id, client, address, lock)?;
+        } else {
+            provider.stake = provider.stake.plus(lock).ok_or_else(range)?;
+        }
+        let kept = self.kept(&provider, amount);
+        provider.stake = provider.stake.plus(kept).ok_or_else(range)?;
+        self.state.set::<Providers>(address, provider);
+        bank::credit(self.state, address, amount.minus(kept).ok_or_else(range)?)?;
+        self.count_devices(&class, |index| {
+            index.leased = index.leased.saturating_sub(u32::from(devices));
+        })?;
+        self.tell(Event::LeaseClosed {
+            lease: id,
+            provider: address,
+            reason,
+            verdict,
+            root: commitment.map(|commitment| commitment.root),
+            output,
+            time: paid_for,
+            paid: amount,
+        });
+        if verdict == Some(Verdict::Refuted) {
+            self.undo(id, task)?;
+        }
+        Ok(())
+    }
+
+    /// What of a newcomer's pay becomes stake: half, until it is no newcomer any more.
+    fn kept(&self, provider: &Provider, amount: Amount) -> Amount {
+        let rung = self.rung(provider);
+        let missing = rung.minimum.minus(rung.stake).unwrap_or_default();
+        amount.mul_div(1, 2).unwrap_or_default().min(missing)
+    }
+
+    /// Counts how a lease ended.
+    fn record(
+        &self,
+        provider: &mut Provider,
+        verdict: Option<Verdict>,
+        reason: CloseReason,
+        time: Millis,
+    ) {
+        let record = &mut provider.reputation;
+        reputation::refresh(record, self.now(), self.parameters.half_life);
+        match verdict {
+            Some(Verdict::Refuted) => reputation::refuted(record),
+            Some(Verdict::Upheld) => reputation::upheld(record),
+            Some(Verdict::Inconclusive) | None => {}
+        }
+        if is_fault(reason) {
+            reputation::broken(record);
+        } else if matches!(reason, CloseReason::Completed | CloseReason::Failed) {
+            reputation::kept(record, time);
+        }
+    }
+
+    /// Takes a trust lock: half is burned, the client gets the other half.
+    fn slash(
+        &mut self,
+        lease: LeaseId,
+        client: Address,
+        provider: Address,
+        amount: Amount,
+    ) -> Result<(), Halt> {
+        if amount.is_zero() {
+            return Ok(());
+        }
+        let to_client = amount.mul_div(1, 2).unwrap_or_default();
+        let burned = amount.minus(to_client).unwrap_or_default();
+        Flows::add(&mut self.state.flows.burned, burned)?;
+        bank::credit(self.state, client, to_client)?;
+        let client = to_client;
+        self.tell(Event::ProviderSlashed { provider, lease, amount, burned, client });
+        Ok(())
+    }
+
+    /// What a refuted lease led to counts no more: whoever went on from it stops, and the task goes back.
+    fn undo(&self, id: LeaseId, task: &mut Task) -> Result<(), Halt> {
+        let refuted = lease_of(task, id.number)?;
+        let (from, reached) = (refuted.from, refuted.commitment.map(|it| it.reached));
+        if matches!(task.spec.class, Class::Replicate(_)) {
+            return Ok(());
+        }
+        task.checkpoint = from;
+        if matches!(task.ending, Some(CloseReason::Completed | CloseReason::Failed)) {
+            task.ending = None;
+        }
+        let until = self.now().plus(self.parameters.grace);
+        for lease in task.leases.iter_mut() {
+            if reached.is_some() && lease.from == reached && lease.is_working() {
+                lease.phase = LeasePhase::Stopping { until, reason: CloseReason::Unfit };
+            }
+        }
+        Ok(())
+    }
+}

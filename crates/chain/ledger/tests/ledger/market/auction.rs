@@ -1,0 +1,240 @@
+//! Auctions: sealed, opened, cleared; who does not open loses the bond.
+
+use super::bazaar::{Bazaar, RATE, contact, ended, first, offer, provider, spec};
+use crate::support::CHAIN;
+use opengpu_market::auction::seal;
+use opengpu_types::{
+    Address, Allocating, Amount, Class, CloseReason, Event, Failure, MarketOperation, Offer, Spec,
+    TaskId, TaskPhase, Text, Trust,
+};
+
+fn auction() -> Spec {
+    Spec { allocating: Allocating::Auction, ..spec() }
+}
+
+fn bids<'a>(events: impl Iterator<Item = &'a Event>) -> Vec<(CloseReason, Vec<Address>)> {
+    let bids = events.filter_map(|event| match event {
+        Event::BidsClosed { reason, bidders, .. } => Some((*reason, bidders.to_vec())),
+        _ => None,
+    });
+    bids.collect()
+}
+
+#[test]
+fn the_lowest_bid_wins_and_is_paid_by_the_next() {
+    let mut bazaar = Bazaar::new(3);
+    let id = bazaar.submit(auction(), 5);
+    for (number, rate) in [(0, 5), (1, 3), (2, 9)] {
+        bazaar.bid(number, id, RATE * rate);
+    }
+    bazaar.end_bidding(id);
+    for (number, rate) in [(2, 9), (0, 5), (1, 3)] {
+        bazaar.open(number, id, RATE * rate);
+    }
+    bazaar.end_opening(id);
+    let lease = bazaar.lease(id, 0);
+    assert_eq!((lease.provider, lease.rate), (provider(1).address(), Amount(RATE * 5)));
+    let told = bids(bazaar.network.events());
+    assert_eq!(told[0], (CloseReason::Completed, vec![provider(1).address()]));
+    assert_eq!((told[1].0, told[1].1.len()), (CloseReason::Outbid, 2));
+    assert_eq!(bazaar.provider(1).leases[..], [first(id)]);
+}
+
+#[test]
+fn whoever_does_not_open_loses_the_bond_and_others_do_not() {
+    let mut bazaar = Bazaar::new(2);
+    let id = bazaar.submit(auction(), 5);
+    let before = [0, 1].map(|number| bazaar.network.balance(&provider(number)));
+    bazaar.bid(0, id, RATE);
+    bazaar.bid(1, id, RATE * 2);
+    bazaar.end_bidding(id);
+    bazaar.open(1, id, RATE * 2);
+    let burned = bazaar.network.supply().burned;
+    bazaar.end_opening(id);
+    assert_eq!(bazaar.lease(id, 0).provider, provider(1).address());
+    let told = bids(bazaar.network.events());
+    assert_eq!(told[0], (CloseReason::Unopened, vec![provider(0).address()]));
+    let bond = bazaar.network.genesis.parameters.market.bid_bond;
+    assert_eq!(bazaar.network.supply().burned.minus(burned), Some(bond));
+    let lost = |number: u8| {
+        before[usize::from(number)].minus(bazaar.network.balance(&provider(number))).unwrap()
+    };
+    assert!(lost(0) >= bond && lost(1) < bond);
+}
+
+#[test]
+fn a_bid_is_opened_once_as_it_was_sealed_in_time() {
+    let mut bazaar = Bazaar::new(2);
+    let id = bazaar.submit(auction(), 5);
+    let open =
+        |rate: u128| MarketOperation::OpenBid { task: id, rate: Amount(rate), salt: [0; 32] };
+    let key = provider(0);
+    bazaar.bid(0, id, RATE);
+    assert_eq!(bazaar.fail(&key, open(RATE)), Failure::WrongPhase, "others could still bid");
+    let address = key.address();
+    let sealed = seal(CHAIN, &id.0, &address, Amount(RATE), &[0; 32]);
+    let again = MarketOperation::SealBid { task: id, offer: 0, seal: sealed };
+    assert_eq!(bazaar.fail(&key, again.clone()), Failure::AlreadyBid);
+    bazaar.end_bidding(id);
+    assert_eq!(bazaar.fail(&provider(1), again), Failure::WrongPhase, "too late");
+    assert_eq!(bazaar.fail(&key, open(RATE - 1)), Failure::WrongSeal);
+    assert_eq!(bazaar.fail(&provider(1), open(RATE)), Failure::UnknownBid);
+    bazaar.act(&key, open(RATE));
+    assert_eq!(bazaar.fail(&key, open(RATE)), Failure::AlreadyBid);
+}
+
+#[test]
+fn only_offers_that_fit_can_bid() {
+    let mut bazaar = Bazaar::new(1);
+    let mut far = auction();
+    far.requirements.regions.push(Text::new("us-east").unwrap()).unwrap();
+    let id = bazaar.submit(far, 5);
+    let bid = |offer| MarketOperation::SealBid {
+        task: id,
+        offer,
+        seal: seal(CHAIN, &id.0, &provider(0).address(), Amount(RATE), &[0; 32]),
+    };
+    assert_eq!(bazaar.fail(&provider(0), bid(0)), Failure::UnfitOffer);
+    assert_eq!(bazaar.fail(&provider(0), bid(1)), Failure::UnknownOffer);
+    assert_eq!(bazaar.fail(&provider(5), bid(0)), Failure::UnknownProvider);
+    let task = TaskId(opengpu_crypto::Digest([5; 32]));
+    let nowhere = MarketOperation::SealBid { task, offer: 0, seal: task.0 };
+    assert_eq!(bazaar.fail(&provider(0), nowhere), Failure::UnknownTask);
+}
+
+#[test]
+fn an_auction_without_a_winner_is_held_again() {
+    let mut bazaar = Bazaar::new(1);
+    let id = bazaar.submit(auction(), 5);
+    // Over the cap of the client: it can be sealed, and never win.
+    bazaar.bid(0, id, RATE * 101);
+    bazaar.end_bidding(id);
+    bazaar.open(0, id, RATE * 101);
+    bazaar.end_opening(id);
+    assert_eq!(bids(bazaar.network.events())[0].0, CloseReason::Outbid);
+    assert!(matches!(bazaar.task(id).phase, TaskPhase::Bidding { .. }));
+    bazaar.bid(0, id, RATE);
+    bazaar.end_bidding(id);
+    bazaar.open(0, id, RATE);
+    bazaar.end_opening(id);
+    assert_eq!(bazaar.task(id).leases.len(), 1);
+}
+
+#[test]
+fn tasks_that_end_together_share_the_devices_of_their_bidders() {
+    let mut bazaar = Bazaar::new(2);
+    // Two auctions of one block; the cheaper provider has one device and bids for both.
+    let submit = |bazaar: &mut Bazaar, nonce| {
+        let escrow = Amount::whole(5);
+        let spec = Box::new(auction());
+        let operation = opengpu_types::Operation::Market(MarketOperation::SubmitTask {
+            spec: opengpu_types::Boxed::new(*spec),
+            budget: opengpu_types::Money::tokens(escrow),
+            escrow,
+            contact: contact(),
+        });
+        bazaar.network.tx(&crate::support::alice(), operation).later(nonce).sign()
+    };
+    let both = [submit(&mut bazaar, 0), submit(&mut bazaar, 1)];
+    let ids = both.clone().map(|signed| TaskId::of(&signed.transaction.id(CHAIN), 0));
+    bazaar.network.block(&both);
+    for id in ids {
+        bazaar.bid(0, id, RATE);
+        bazaar.bid(1, id, RATE * 2);
+    }
+    bazaar.end_bidding(ids[0]);
+    for id in ids {
+        bazaar.open(0, id, RATE);
+        bazaar.open(1, id, RATE * 2);
+    }
+    bazaar.end_opening(ids[0]);
+    let mut winners = ids.map(|id| bazaar.lease(id, 0).provider);
+    winners.sort();
+    let mut both = [provider(0).address(), provider(1).address()];
+    both.sort();
+    assert_eq!(winners, both, "one task each");
+}
+
+#[test]
+fn copies_go_to_different_providers_at_one_rate() {
+    let mut bazaar = Bazaar::new(4);
+    let mut copies = auction();
+    copies.class = Class::Replicate(2);
+    copies.requirements.trust = Trust::Replicated;
+    let id = bazaar.submit(copies, 6);
+    for number in 0..4u8 {
+        bazaar.bid(number, id, RATE * u128::from(number + 1));
+    }
+    bazaar.end_bidding(id);
+    for number in 0..4u8 {
+        bazaar.open(number, id, RATE * u128::from(number + 1));
+    }
+    bazaar.end_opening(id);
+    let leases = bazaar.task(id).leases;
+    let found: Vec<_> = leases.iter().map(|lease| (lease.provider, lease.rate)).collect();
+    let rate = Amount(RATE * 3);
+    assert_eq!(found, [(provider(0).address(), rate), (provider(1).address(), rate)]);
+    assert!(leases.iter().all(|lease| lease.most <= Amount::whole(3)), "half of the budget each");
+}
+
+#[test]
+fn a_lease_takes_as_many_devices_as_it_needs() {
+    let mut bazaar = Bazaar::empty();
+    bazaar.register(0, &[Offer { devices: 3, ..offer(RATE) }], Amount::whole(200));
+    let mut pair = spec();
+    pair.requirements.devices = 2;
+    let id = bazaar.submit(pair.clone(), 5);
+    assert_eq!(bazaar.provider(0).listings[0].leased, 2);
+    let other = bazaar.submit(pair.clone(), 5);
+    assert!(bazaar.task(other).leases.is_empty(), "one device is left");
+    bazaar.act(&crate::support::alice(), MarketOperation::CancelTask { task: other });
+    bazaar.work(10_000);
+    let mut done = super::bazaar::commitment(8, 10_000);
+    done.usage.time = opengpu_types::Millis(10_000);
+    bazaar.commit(0, first(id), done);
+    let events = bazaar.wait(2_000);
+    let paid = super::bazaar::closed(&events)[0].2;
+    assert_eq!(paid, Amount(RATE * 20), "both devices are paid");
+    assert_eq!(ended(&events), Some(CloseReason::Completed));
+    pair.allocating = Allocating::Auction;
+    let id = bazaar.submit(pair, 5);
+    bazaar.bid(0, id, RATE);
+    bazaar.end_bidding(id);
+    bazaar.open(0, id, RATE);
+    bazaar.end_opening(id);
+    assert_eq!(bazaar.task(id).leases.len(), 1);
+}
+
+#[test]
+fn there_are_so_many_bids_for_a_task_at_most() {
+    use opengpu_types::{Allocation, Auction, Operation};
+    let many = u8::try_from(Auction::MAX_BIDS + 1).unwrap();
+    let key =
+        |number: u8| opengpu_crypto::Keypair::ed25519([77, number].repeat(16).try_into().unwrap());
+    let mut bazaar = Bazaar::of(crate::support::Network::with(|genesis| {
+        for number in 0..many {
+            let account = key(number).address();
+            let amount = Amount::whole(500);
+            genesis.allocations.push(Allocation { account, amount, vesting: None }).unwrap();
+        }
+    }));
+    let register = |number: u8| MarketOperation::RegisterProvider {
+        contact: contact(),
+        offers: opengpu_types::List::new(vec![offer(RATE)]).unwrap(),
+        stake: Amount::whole(100 + u64::from(number)),
+    };
+    let all: Vec<_> = (0..many).map(|number| bazaar.sign(&key(number), register(number))).collect();
+    bazaar.network.block(&all);
+    let id = bazaar.submit(auction(), 5);
+    let seal = opengpu_crypto::Digest([1; 32]);
+    let bid = MarketOperation::SealBid { task: id, offer: 0, seal };
+    let all: Vec<_> = (0..many).map(|number| bazaar.sign(&key(number), bid.clone())).collect();
+    let outcomes = bazaar.network.block(&all);
+    let failure = Failure::TooManyBids;
+    let full = opengpu_types::Outcome::Failed { operation: 0, failure };
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == full).count(), 1);
+    assert_eq!(bazaar.auction(id).bids.len(), Auction::MAX_BIDS);
+    let cancel = Operation::Market(MarketOperation::CancelTask { task: id });
+    let cancel = bazaar.network.tx(&crate::support::alice(), cancel).sign();
+    bazaar.network.apply(cancel);
+}

@@ -1,0 +1,9 @@
+//! The market: providers, tasks, auctions, leases and what they are paid.
+
+mod auction;
+pub(crate) mod bazaar;
+pub(crate) mod lease;
+mod provider;
+mod settlement;
+mod task;
+mod verdict;

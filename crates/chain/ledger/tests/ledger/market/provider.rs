@@ -1,0 +1,203 @@
+//! The registry: with stake and without, offers, draining, leaving, keys.
+
+use super::bazaar::{Bazaar, RATE, commitment, contact, first, offer, provider, spec};
+use crate::support::{alice, bob, stranger};
+use opengpu_ledger::{Invalid, opening_nonce, tables::Providers};
+use opengpu_types::{
+    Amount, CloseReason, Event, Failure, List, MarketOperation, Offer, Operation, Outcome,
+    ProviderStatus, SealPublicKey, SessionKey, Trust,
+};
+
+fn edit(offers: &[Offer]) -> MarketOperation {
+    let offers = List::new(offers.to_vec()).unwrap();
+    MarketOperation::EditProvider { contact: contact(), offers }
+}
+
+#[test]
+fn a_provider_without_tokens_is_sponsored_and_earns_stake_and_pay_free_of_fees() {
+    let mut bazaar = Bazaar::empty();
+    let offers = List::new(vec![offer(RATE)]).unwrap();
+    let register =
+        MarketOperation::RegisterProvider { contact: contact(), offers, stake: Amount::ZERO };
+    let draft = bazaar.network.tx(&stranger(), Operation::Market(register)).sponsored(&bob());
+    let before = bazaar.network.balance(&bob());
+    let signed = draft.change(|it| it.nonce = opening_nonce(it.valid_until)).sign();
+    let receipt = bazaar.network.apply(signed);
+    let parameters = bazaar.network.genesis.parameters;
+    let spent = parameters.account_reserve.plus(parameters.entry_reserve).unwrap();
+    assert_eq!(
+        before.minus(bazaar.network.balance(&bob())),
+        spent.plus(receipt.fee),
+        "the sponsor pays both reserves and the fee"
+    );
+    assert_eq!(bazaar.network.balance(&stranger()), Amount::ZERO);
+
+    // Even a task that nobody wants checked is paid after the time to object.
+    let mut fast = spec();
+    fast.requirements.trust = Trust::Fast;
+    let id = bazaar.submit(fast, 2);
+    assert_eq!(bazaar.lease(id, 0).provider, stranger().address());
+    bazaar.wait(4_000);
+    let commit = |segment, time| MarketOperation::CommitTrace {
+        lease: first(id),
+        commitment: commitment(segment, time),
+        witness: None,
+    };
+    assert_eq!(bazaar.act_free(&stranger(), MarketOperation::Heartbeat), Ok(Outcome::Applied));
+    assert_eq!(
+        bazaar.act_free(&stranger(), MarketOperation::Heartbeat),
+        Err(Invalid::NoOpenDuty),
+        "not so soon"
+    );
+    assert_eq!(bazaar.act_free(&stranger(), commit(8, 4_000)), Ok(Outcome::Applied));
+    assert!(bazaar.closed().is_empty(), "it is not paid yet");
+    let events = bazaar.wait(2_000);
+    let paid = Amount(RATE * 4);
+    assert_eq!(super::bazaar::closed(&events)[0].2, paid);
+    let provider = bazaar.network.find::<Providers>(stranger().address()).unwrap();
+    assert_eq!(provider.stake, Amount(paid.0 / 2), "half of it becomes stake");
+    assert_eq!(bazaar.network.balance(&stranger()), Amount(paid.0 / 2));
+}
+
+#[test]
+fn a_newcomer_has_one_small_lease_at_a_time() {
+    let mut bazaar = Bazaar::empty();
+    let four = Offer { devices: 4, ..offer(RATE) };
+    bazaar.register(0, &[four], Amount::whole(99));
+    let large = bazaar.submit(spec(), 3);
+    assert!(bazaar.task(large).leases.is_empty(), "more than a newcomer may have open");
+    let small = bazaar.submit(spec(), 2);
+    assert_eq!(bazaar.task(small).leases.len(), 1);
+    let more = bazaar.submit(spec(), 1);
+    assert!(bazaar.task(more).leases.is_empty(), "it has one");
+    bazaar.act(&provider(0), MarketOperation::StakeProvider { amount: Amount::ONE });
+    let more = bazaar.submit(spec(), 300);
+    assert_eq!(bazaar.task(more).leases.len(), 1, "it is no newcomer any more");
+}
+
+#[test]
+fn open_leases_stay_within_what_the_stake_bears() {
+    let mut bazaar = Bazaar::empty();
+    let many = Offer { devices: 8, ..offer(RATE * 50) };
+    bazaar.register(0, &[many], Amount::whole(100));
+    let mut large = spec();
+    large.requirements.longest = opengpu_types::Millis(3_600_000);
+    // A lease can be paid at most its rate times its longest time: 180 tokens each, 400 allowed.
+    let counts = [180u64, 180, 180].map(|budget| {
+        let id = bazaar.submit(large.clone(), budget);
+        bazaar.task(id).leases.len()
+    });
+    assert_eq!(counts, [1, 1, 0]);
+}
+
+#[test]
+fn draining_takes_no_more_leases_and_leaving_returns_the_stake() {
+    let mut bazaar = Bazaar::new(1);
+    let id = bazaar.submit(spec(), 1);
+    let key = provider(0);
+    assert_eq!(bazaar.fail(&key, MarketOperation::LeaveProvider), Failure::StillLeased);
+    bazaar.act(&key, MarketOperation::DrainProvider { draining: true });
+    let other = bazaar.submit(spec(), 1);
+    assert!(bazaar.task(other).leases.is_empty());
+    bazaar.act(&alice(), MarketOperation::CancelTask { task: other });
+    assert_eq!(
+        bazaar.fail(&key, MarketOperation::DrainProvider { draining: true }),
+        Failure::WrongPhase
+    );
+    bazaar.commit(0, first(id), commitment(8, 1_000));
+    bazaar.wait(2_000);
+    bazaar.act(&key, MarketOperation::DrainProvider { draining: false });
+    bazaar.act(&key, MarketOperation::LeaveProvider);
+    assert!(matches!(bazaar.provider(0).status, ProviderStatus::Leaving { .. }));
+    assert_eq!(bazaar.fail(&key, edit(&[])), Failure::NotActive);
+    let balance = bazaar.network.balance(&key);
+    let stake = bazaar.provider(0).stake;
+    let events = bazaar.wait(61_000);
+    let closed = events.iter().any(|event| {
+        let reason = CloseReason::Requested;
+        *event == Event::ProviderClosed { provider: key.address(), stake, reason }
+    });
+    assert!(closed);
+    let reserve = bazaar.network.genesis.parameters.entry_reserve;
+    let all = balance.plus(stake).unwrap().plus(reserve).unwrap();
+    assert_eq!(bazaar.network.balance(&key), all);
+    assert!(bazaar.network.find::<Providers>(key.address()).is_none());
+}
+
+#[test]
+fn what_is_leased_stays_as_it_was_offered() {
+    let mut bazaar = Bazaar::new(1);
+    let id = bazaar.submit(spec(), 1);
+    let key = provider(0);
+    let other = Offer { class: opengpu_types::Text::new("other").unwrap(), ..offer(RATE) };
+    assert_eq!(bazaar.fail(&key, edit(&[other])), Failure::OfferInUse);
+    assert_eq!(bazaar.fail(&key, edit(&[])), Failure::OfferInUse);
+    let faster = Offer { rating: opengpu_types::Rating::default(), ..offer(RATE) };
+    assert_eq!(bazaar.fail(&key, edit(&[faster])), Failure::OfferInUse);
+    bazaar.act(&key, edit(&[offer(RATE * 7), offer(RATE)]));
+    assert_eq!(bazaar.lease(id, 0).rate, Amount(RATE), "the lease goes on as it was awarded");
+    bazaar.commit(0, first(id), commitment(8, 1_000));
+    bazaar.wait(2_000);
+    bazaar.act(&key, edit(&[]));
+    assert!(bazaar.provider(0).listings.is_empty());
+}
+
+#[test]
+fn keys_change_while_a_lease_is_open() {
+    let mut bazaar = Bazaar::new(1);
+    let id = bazaar.submit(spec(), 1);
+    let mut rotated = contact();
+    rotated.session = SessionKey([3; 32]);
+    rotated.sealing = SealPublicKey([4; 32]);
+    let offers = List::new(vec![offer(RATE)]).unwrap();
+    bazaar.act(&provider(0), MarketOperation::EditProvider { contact: rotated.clone(), offers });
+    let edit = MarketOperation::EditTask { task: id, contact: rotated.clone() };
+    assert_eq!(bazaar.fail(&bob(), edit.clone()), Failure::NotParty);
+    bazaar.act(&alice(), edit);
+    assert_eq!(bazaar.provider(0).contact, rotated);
+    assert_eq!(bazaar.task(id).contact, rotated);
+    bazaar.commit(0, first(id), commitment(8, 500));
+    bazaar.wait(2_000);
+    assert_eq!(bazaar.task(id).paid, Amount(RATE / 2));
+}
+
+#[test]
+fn offers_that_make_no_sense_are_refused() {
+    let mut bazaar = Bazaar::empty();
+    let changes: [fn(&mut Offer); 5] = [
+        |offer| offer.devices = 0,
+        |offer| offer.rate.amount = Amount::ZERO,
+        |offer| offer.kinds = opengpu_types::Set::NONE,
+        |offer| offer.class = opengpu_types::Text::default(),
+        |offer| offer.longest = opengpu_types::Millis(0),
+    ];
+    for change in changes {
+        let mut bad = offer(RATE);
+        change(&mut bad);
+        let offers = List::new(vec![bad]).unwrap();
+        let register =
+            MarketOperation::RegisterProvider { contact: contact(), offers, stake: Amount::ZERO };
+        assert_eq!(bazaar.fail(&provider(0), register), Failure::BadOffer);
+    }
+    bazaar.register(0, &[], Amount::ZERO);
+    let again = MarketOperation::RegisterProvider {
+        contact: contact(),
+        offers: List::empty(),
+        stake: Amount::ZERO,
+    };
+    assert_eq!(bazaar.fail(&provider(0), again), Failure::ProviderExists);
+    assert_eq!(bazaar.fail(&provider(1), MarketOperation::Heartbeat), Failure::UnknownProvider);
+}
+
+#[test]
+fn the_index_of_a_class_counts_what_is_offered_and_leased() {
+    let mut bazaar = Bazaar::new(3);
+    assert_eq!((bazaar.index().offered, bazaar.index().leased), (3, 0));
+    let start = bazaar.index().rate;
+    for _ in 0..3 {
+        bazaar.submit(spec(), 1);
+    }
+    assert_eq!((bazaar.index().offered, bazaar.index().leased), (3, 3));
+    bazaar.work(61_000);
+    assert!(bazaar.index().rate > start, "all were leased for a period");
+}

@@ -1,0 +1,74 @@
+//! What is paid: bounds on time, and the same in any sequence.
+
+use super::bazaar::{Bazaar, RATE, closed, commitment, first, offer, provider, spec};
+use crate::support::alice;
+use opengpu_types::{Amount, Commitment, MarketOperation, Millis, Offer, Operation, Trust, Usage};
+
+#[test]
+fn more_time_than_the_lease_ran_is_not_paid() {
+    let mut bazaar = Bazaar::new(1);
+    let id = bazaar.submit(spec(), 5);
+    let began = bazaar.lease(id, 0).began;
+    bazaar.work(4_000);
+    bazaar.commit(0, first(id), commitment(8, 50_000));
+    let ran = bazaar.network.time.since(began);
+    let events = bazaar.wait(2_000);
+    assert_eq!(closed(&events)[0].2, Amount(RATE * u128::from(ran.0) / 1000));
+}
+
+#[test]
+fn more_time_than_the_fuel_can_have_taken_is_not_paid() {
+    let mut bazaar = Bazaar::new(1);
+    let id = bazaar.submit(spec(), 5);
+    bazaar.work(20_000);
+    // 500 million of fuel at 1,000 million a second: half a second, four times that at most.
+    let usage = Usage { time: Millis(20_000), fuel: 500_000_000 };
+    bazaar.commit(0, first(id), Commitment { usage, ..commitment(8, 0) });
+    let events = bazaar.wait(2_000);
+    assert_eq!(closed(&events)[0].2, Amount(RATE * 2));
+}
+
+#[test]
+fn a_provider_that_is_slower_than_its_rating_is_predicted_slower_next_time() {
+    let mut bazaar = Bazaar::new(1);
+    let id = bazaar.submit(spec(), 5);
+    assert_eq!(bazaar.lease(id, 0).predicted, Millis(10_000));
+    bazaar.work(41_000);
+    bazaar.commit(0, first(id), commitment(8, 40_000));
+    bazaar.wait(2_000);
+    let id = bazaar.submit(spec(), 5);
+    assert!(bazaar.lease(id, 0).predicted > Millis(13_000));
+}
+
+#[test]
+fn two_settlements_in_one_block_pay_the_same_in_any_sequence() {
+    let paid = |turned: bool| {
+        let mut bazaar = Bazaar::empty();
+        let two = Offer { devices: 2, ..offer(RATE) };
+        bazaar.register(0, &[two], Amount::whole(200));
+        bazaar.register(1, &[offer(RATE * 2)], Amount::whole(200));
+        let mut fast = spec();
+        fast.requirements.trust = Trust::Fast;
+        let ids = [(); 3].map(|()| bazaar.submit(fast.clone(), 5));
+        bazaar.work(5_000);
+        let mut commits: Vec<_> = ids
+            .iter()
+            .zip([(0u8, 0), (0, 1), (1, 0)])
+            .map(|(id, (number, later))| {
+                let commitment = commitment(8, 5_000);
+                let (lease, witness) = (first(*id), None);
+                let commit = MarketOperation::CommitTrace { lease, commitment, witness };
+                let draft = bazaar.network.tx(&provider(number), Operation::Market(commit));
+                draft.later(later).sign()
+            })
+            .collect();
+        if turned {
+            commits.rotate_left(2);
+        }
+        bazaar.network.block(&commits);
+        let money = |key: &opengpu_crypto::Keypair| bazaar.network.balance(key);
+        let all = ids.map(|id| (bazaar.task(id).paid, bazaar.task(id).refunded));
+        (all, money(&alice()), money(&provider(0)), money(&provider(1)))
+    };
+    assert_eq!(paid(false), paid(true));
+}

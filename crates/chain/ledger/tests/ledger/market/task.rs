@@ -1,0 +1,240 @@
+//! Tasks: submitting, money in and out, patience, cancelling, collection.
+
+use super::bazaar::{
+    Bazaar, RATE, closed, commitment, contact, ended, first, provider, spec, tokens,
+};
+use crate::support::{alice, bob, permille};
+use opengpu_ledger::tables::{Clients, Tasks};
+use opengpu_types::{
+    Allocating, Amount, Class, Client, CloseReason, Event, Failure, LeasePhase, MarketOperation,
+    Millis, Money, Operation, Purpose, RateUnit, Spec, TaskPhase, Text, Trust,
+};
+
+fn submit(spec: Spec, budget: Money, escrow: Amount) -> MarketOperation {
+    MarketOperation::SubmitTask { spec: spec.into(), budget, escrow, contact: contact() }
+}
+
+#[test]
+fn what_is_not_used_comes_back_and_the_entry_with_its_reserve_too() {
+    let mut bazaar = Bazaar::new(1);
+    let before = bazaar.network.balance(&alice());
+    let id = bazaar.submit(spec(), 5);
+    let parameters = bazaar.network.genesis.parameters;
+    let task = bazaar.task(id);
+    assert_eq!(task.escrow(), Amount::whole(5));
+    assert_eq!(task.lock, parameters.market.client_lock.of(Amount::whole(5)));
+    assert_eq!(bazaar.client().tasks[..], [id]);
+    bazaar.work(10_000);
+    bazaar.commit(0, first(id), commitment(8, 9_000));
+    let events = bazaar.wait(2_000);
+    assert_eq!(ended(&events), Some(CloseReason::Completed));
+    let task = bazaar.task(id);
+    assert_eq!(task.paid, Amount(RATE * 9));
+    assert_eq!(task.refunded.plus(task.paid), Some(Amount::whole(5)));
+    assert!(bazaar.client().tasks.is_empty());
+    bazaar.wait(parameters.market.retention.0 + 1_000);
+    assert!(bazaar.network.find::<Tasks>(id).is_none());
+    let spent = before.minus(bazaar.network.balance(&alice())).unwrap();
+    let entry = parameters.entry_reserve;
+    let fees = spent.minus(Amount(RATE * 9)).unwrap().minus(entry).unwrap();
+    assert!(fees < Amount(RATE), "the record of the client remains, the rest is fees: {fees}");
+
+    let close = bazaar.network.tx(&alice(), Operation::CloseAccount { to: bob().address() }).sign();
+    bazaar.network.apply(close);
+    assert!(bazaar.network.find::<Clients>(alice().address()).is_none());
+}
+
+#[test]
+fn a_client_with_open_tasks_keeps_its_account() {
+    let mut bazaar = Bazaar::new(1);
+    bazaar.submit(spec(), 1);
+    let close = bazaar.network.tx(&alice(), Operation::CloseAccount { to: bob().address() }).sign();
+    assert_eq!(bazaar.network.fail(close), Failure::AccountInUse);
+}
+
+#[test]
+fn tasks_that_make_no_sense_are_refused() {
+    let mut bazaar = Bazaar::empty();
+    let changes: [fn(&mut Spec); 8] = [
+        |spec| spec.work.amount = 0,
+        |spec| spec.segments = 1 << 21,
+        |spec| spec.requirements.devices = 0,
+        |spec| spec.requirements.cap = tokens(0),
+        |spec| spec.requirements.longest = Millis(0),
+        |spec| spec.patience = Millis(u64::MAX),
+        |spec| spec.class = Class::Replicate(3),
+        |spec| spec.requirements.trust = Trust::Replicated,
+    ];
+    for change in changes {
+        let mut bad = spec();
+        change(&mut bad);
+        let operation = submit(bad, tokens(5), Amount(5));
+        assert_eq!(bazaar.fail(&alice(), operation), Failure::BadSpec);
+    }
+    for (budget, escrow) in [(5, 4), (0, 0), (0, 1)] {
+        let operation = submit(spec(), tokens(budget), Amount(escrow));
+        assert_eq!(bazaar.fail(&alice(), operation), Failure::BudgetTooSmall);
+    }
+    let poor = submit(spec(), tokens(Amount::CAP.0), Amount::CAP);
+    assert_eq!(bazaar.fail(&alice(), poor), Failure::InsufficientBalance);
+    assert!(bazaar.network.find::<Clients>(alice().address()).is_none(), "nothing remains");
+}
+
+#[test]
+fn a_client_has_so_many_open_tasks_at_most() {
+    let mut bazaar = Bazaar::empty();
+    for _ in 0..Client::MAX_TASKS / 4 {
+        let operation = Operation::Market(submit(spec(), tokens(1), Amount(1)));
+        let four = bazaar.network.batch(&alice(), vec![operation; 4]).sign();
+        bazaar.network.apply(four);
+    }
+    assert_eq!(bazaar.client().tasks.len(), Client::MAX_TASKS);
+    let more = submit(spec(), tokens(1), Amount(1));
+    assert_eq!(bazaar.fail(&alice(), more), Failure::TooManyTasks);
+    bazaar.wait(30_000);
+    assert!(bazaar.client().tasks.is_empty(), "all of them ended, some a block later");
+}
+
+#[test]
+fn a_task_that_nobody_wants_ends_when_its_client_is_tired_of_waiting() {
+    let mut bazaar = Bazaar::empty();
+    let id = bazaar.submit(spec(), 5);
+    assert!(matches!(bazaar.task(id).phase, TaskPhase::Bidding { .. }), "spot found nobody");
+    let events = bazaar.wait(15_000);
+    assert_eq!(ended(&events), None);
+    let rounds = events.iter().filter(|event| matches!(event, Event::BiddingOpened { .. }));
+    assert!(rounds.count() >= 3, "it is tried again and again");
+    let events = bazaar.wait(15_000);
+    assert_eq!(ended(&events), Some(CloseReason::NoProvider));
+    assert_eq!(bazaar.task(id).refunded, Amount::whole(5));
+}
+
+#[test]
+fn cancelling_pays_what_was_done_and_returns_the_rest() {
+    let mut bazaar = Bazaar::new(1);
+    let id = bazaar.submit(spec(), 5);
+    bazaar.work(4_000);
+    let cancel = MarketOperation::CancelTask { task: id };
+    assert_eq!(bazaar.fail(&bob(), cancel.clone()), Failure::NotParty);
+    bazaar.act(&alice(), cancel.clone());
+    assert!(matches!(bazaar.lease(id, 0).phase, LeasePhase::Stopping { .. }));
+    assert_eq!(bazaar.fail(&alice(), cancel.clone()), Failure::WrongPhase);
+    bazaar.commit(0, first(id), commitment(3, 4_000));
+    let events = bazaar.wait(2_000);
+    assert_eq!(closed(&events)[0].2, Amount(RATE * 4));
+    assert_eq!(ended(&events), Some(CloseReason::Cancelled));
+    assert_eq!(bazaar.fail(&alice(), cancel), Failure::WrongPhase);
+    let provider = bazaar.provider(0);
+    assert_eq!(provider.stake, Amount::whole(200), "it loses nothing");
+    assert_eq!(provider.reputation.broken, 0);
+}
+
+#[test]
+fn cancelling_what_nobody_runs_returns_everything_at_once_and_all_bonds() {
+    let mut bazaar = Bazaar::new(2);
+    let id = bazaar.submit(Spec { allocating: Allocating::Auction, ..spec() }, 5);
+    let balance = bazaar.network.balance(&provider(1));
+    bazaar.bid(1, id, RATE);
+    let bond = bazaar.network.genesis.parameters.market.bid_bond;
+    assert!(bazaar.network.balance(&provider(1)) < balance.minus(bond).unwrap());
+    bazaar.act(&alice(), MarketOperation::CancelTask { task: id });
+    assert_eq!(ended(bazaar.network.events()), Some(CloseReason::Cancelled));
+    let fee = balance.minus(bazaar.network.balance(&provider(1))).unwrap();
+    assert!(fee < bond, "the bond is back");
+    assert_eq!(bazaar.task(id).refunded, Amount::whole(5));
+}
+
+#[test]
+fn a_cancelled_provider_that_says_nothing_is_paid_for_its_checkpoint() {
+    let mut bazaar = Bazaar::new(1);
+    let id = bazaar.submit(spec(), 5);
+    bazaar.work(3_000);
+    bazaar.commit(0, first(id), commitment(2, 2_000));
+    bazaar.act(&alice(), MarketOperation::CancelTask { task: id });
+    let events = bazaar.wait(10_000);
+    let ends = closed(&events);
+    assert_eq!((ends[0].0, ends[0].2), (CloseReason::Cancelled, Amount(RATE * 2)));
+    assert_eq!(ended(&events), Some(CloseReason::Cancelled));
+}
+
+#[test]
+fn top_up_and_extension_let_a_lease_go_on() {
+    let mut bazaar = Bazaar::new(1);
+    let mut long = spec();
+    // The budget pays for ten seconds; the provider is predicted to need all of them.
+    long.requirements.cap = tokens(RATE);
+    let escrow = Amount(RATE * 10);
+    let id = bazaar.act(&alice(), submit(long, Money::tokens(escrow), escrow));
+    let id = opengpu_types::TaskId::of(&id, 0);
+    bazaar.work(20_000);
+    let top_up = |amount| MarketOperation::TopUp { task: id, amount };
+    assert_eq!(bazaar.fail(&bob(), top_up(Amount::ZERO)), Failure::ZeroAmount);
+    bazaar.act(&bob(), top_up(Amount(RATE * 5)));
+    let extend = |longest| MarketOperation::ExtendTask { task: id, longest: Millis(longest) };
+    assert_eq!(bazaar.fail(&alice(), extend(60_000)), Failure::BadSpec, "not longer");
+    assert_eq!(bazaar.fail(&alice(), extend(3_600_001)), Failure::UnfitOffer);
+    bazaar.act(&alice(), extend(90_000));
+    bazaar.work(50_000);
+    bazaar.commit(0, first(id), commitment(8, 70_000));
+    let events = bazaar.wait(2_000);
+    assert_eq!(closed(&events)[0].2, Amount(RATE * 15), "all of the budget and no more");
+}
+
+#[test]
+fn dollars_are_converted_when_a_task_is_awarded() {
+    let mut bazaar = Bazaar::new(1);
+    let dollars = |amount| Money { amount, unit: RateUnit::Usd };
+    // Two tokens for a dollar.
+    let short = submit(spec(), dollars(Amount::ONE), Amount::ONE);
+    assert_eq!(bazaar.fail(&alice(), short), Failure::BudgetTooSmall);
+    let mut cheap = spec();
+    cheap.requirements.cap = dollars(Amount(RATE / 2 - 1));
+    let id = bazaar.act(&alice(), submit(cheap, dollars(Amount::ONE), Amount::whole(3)));
+    let id = opengpu_types::TaskId::of(&id, 0);
+    assert!(bazaar.task(id).leases.is_empty(), "half a thousandth of a dollar is too little");
+    let mut fair = spec();
+    fair.requirements.cap = dollars(Amount(RATE / 2));
+    fair.requirements.longest = Millis(3_600_000);
+    fair.work.amount = 2_000_000;
+    let id = bazaar.act(&alice(), submit(fair, dollars(Amount::ONE), Amount::whole(3)));
+    let id = opengpu_types::TaskId::of(&id, 0);
+    assert_eq!(bazaar.lease(id, 0).most, Amount::whole(2), "a dollar is all that it may cost");
+}
+
+#[test]
+fn a_key_with_a_limit_submits_tasks_and_nothing_else() {
+    let mut bazaar = Bazaar::new(1);
+    let gateway = crate::support::person(50);
+    let authorize = Operation::Authorize {
+        name: Text::new("gateway").unwrap(),
+        spender: gateway.address(),
+        amount: Amount::whole(3),
+        purpose: Purpose::Tasks,
+        until: Millis(u64::MAX),
+    };
+    let authorize = bazaar.network.tx(&alice(), authorize).sign();
+    bazaar.network.apply(authorize);
+    let operation = Operation::Market(submit(spec(), tokens(5), Amount(5)));
+    let signed = bazaar.network.tx(&alice(), operation).by(&bazaar.network, &gateway).sign();
+    bazaar.network.apply(signed);
+    let large = Money::tokens(Amount::whole(4));
+    let large = Operation::Market(submit(spec(), large, Amount::whole(4)));
+    let signed = bazaar.network.tx(&alice(), large).by(&bazaar.network, &gateway).sign();
+    assert_eq!(bazaar.network.fail(signed), Failure::LimitExceeded);
+    let other = Operation::Market(MarketOperation::Heartbeat);
+    let signed = bazaar.network.tx(&alice(), other).by(&bazaar.network, &gateway).sign();
+    assert_eq!(bazaar.network.fail(signed), Failure::OutsidePurpose);
+}
+
+#[test]
+fn requirements_decide_who_is_taken() {
+    let mut bazaar = Bazaar::new(2);
+    let mut picky = spec();
+    picky.requirements.denied.push(provider(0).address()).unwrap();
+    let id = bazaar.submit(picky, 1);
+    assert_eq!(bazaar.lease(id, 0).provider, provider(1).address());
+    let mut reliable = spec();
+    reliable.requirements.reliability = permille(901);
+    let id = bazaar.submit(reliable, 1);
+    assert!(bazaar.task(id).leases.is_empty(), "nobody has a record yet");
+}
