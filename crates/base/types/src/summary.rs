@@ -3,7 +3,7 @@
 //! Every fact that moves money or power is named; the text is consensus (a signature over it is
 //! checked by rebuilding it), so a change here is a protocol change.
 
-use crate::{ChainId, MarketOperation, Operation, Purpose, Transaction};
+use crate::{ChainId, MarketOperation, Offer, Operation, Purpose, Transaction};
 use std::fmt::{self, Write as _};
 
 impl Transaction {
@@ -95,15 +95,15 @@ impl fmt::Display for MarketOperation {
         match self {
             Self::RegisterProvider { contact, offers, stake } => write!(
                 f,
-                "Register as provider with {stake} oGPU and {} offers, session key {}, sealing key {}",
-                offers.len(),
+                "Register as provider with {stake} oGPU, offers at {}, session key {}, sealing key {}",
+                rates(offers),
                 contact.session,
                 contact.sealing
             ),
             Self::EditProvider { contact, offers } => write!(
                 f,
-                "Set {} offers of the provider, session key {}, sealing key {}",
-                offers.len(),
+                "Set the provider's offers at {}, session key {}, sealing key {}",
+                rates(offers),
                 contact.session,
                 contact.sealing
             ),
@@ -146,4 +146,10 @@ impl fmt::Display for MarketOperation {
             }
         }
     }
+}
+
+/// What is wanted for a second of each offer.
+fn rates(offers: &[Offer]) -> String {
+    let rates: Vec<_> = offers.iter().map(|offer| offer.rate.to_string()).collect();
+    if rates.is_empty() { "nothing".to_owned() } else { rates.join(" and ") }
 }

@@ -2,9 +2,10 @@
 
 use crate::values::{Stream, Value as _};
 use opengpu_types::{
-    Address, Amount, BeaconPublicKey, BeaconSignature, Boxed, ChainId, ConsensusKey, Digest, Epoch,
-    Evidence, Height, List, Millis, Nonce, Operation, Permille, Purpose, Text, Transaction,
-    UnbondingId, ValidatorKeys, View, Vote, VoteKind,
+    Address, Amount, ArtifactId, BeaconPublicKey, BeaconSignature, Boxed, ChainId, Commitment,
+    ConsensusKey, Contact, Digest, Epoch, Evidence, Height, LeaseId, Leave, List, MarketOperation,
+    Millis, Money, Nonce, Offer, Operation, Permille, Purpose, RateUnit, SealPublicKey, SessionKey,
+    Spec, TaskId, Text, Transaction, UnbondingId, ValidatorKeys, View, Vote, VoteKind,
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -101,6 +102,87 @@ fn golden() -> Vec<(Operation, &'static str)> {
     ]
 }
 
+/// Every operation on the market and its line.
+fn golden_market() -> Vec<(MarketOperation, String)> {
+    let amount: Amount = "1.5".parse().unwrap();
+    let keys = |byte: u8| {
+        let (session, sealing) = (SessionKey([byte; 32]), SealPublicKey([byte + 1; 32]));
+        let contact = Contact { session, sealing, relay: Text::default() };
+        (contact, format!("session key {session}, sealing key {sealing}"))
+    };
+    let (contact, shown) = keys(5);
+    let task = TaskId(Digest([0xdd; 32]));
+    let lease = LeaseId { task, number: 2 };
+    let spec: Spec = Stream::new(&[]).take();
+    let (program, input) = (spec.program, spec.input);
+    let commitment: Commitment = Stream::new(&[]).take();
+    let digest = Digest([7; 32]);
+    let output = ArtifactId(digest);
+    let offer = Offer { rate: Money::tokens(amount), ..Stream::new(&[]).take() };
+    use MarketOperation as Op;
+    vec![
+        (
+            Op::RegisterProvider {
+                contact: contact.clone(),
+                offers: List::new(vec![offer]).unwrap(),
+                stake: amount,
+            },
+            format!("Register as provider with 1.5 oGPU, offers at 1.5 oGPU, {shown}"),
+        ),
+        (
+            Op::EditProvider { contact: contact.clone(), offers: List::empty() },
+            format!("Set the provider's offers at nothing, {shown}"),
+        ),
+        (Op::StakeProvider { amount }, "Stake 1.5 oGPU as provider".into()),
+        (Op::DrainProvider { draining: true }, "Take no more leases".into()),
+        (Op::LeaveProvider, "End the provider".into()),
+        (Op::Heartbeat, "Say that the provider is there".into()),
+        (
+            Op::SubmitTask {
+                spec: spec.into(),
+                budget: Money { amount, unit: RateUnit::Usd },
+                escrow: amount,
+                contact: contact.clone(),
+            },
+            format!(
+                "Submit a task of program {program} on input {input} for at most 1.5 USD, 1.5 oGPU \
+                 in escrow, {shown}"
+            ),
+        ),
+        (Op::TopUp { task, amount }, format!("Add 1.5 oGPU to task {task}")),
+        (
+            Op::ExtendTask { task, longest: Millis(9) },
+            format!("Let leases of task {task} take 9 ms"),
+        ),
+        (
+            Op::EditTask { task, contact },
+            format!("Set {} of task {task}", shown.replace(", sealing", " and sealing")),
+        ),
+        (Op::CancelTask { task }, format!("Cancel task {task}")),
+        (
+            Op::SealBid { task, offer: 3, seal: digest },
+            format!("Bid for task {task} by offer 3, sealed {digest}"),
+        ),
+        (
+            Op::OpenBid { task, rate: amount, salt: [1; 32] },
+            format!("Open the bid of 1.5 oGPU a second for task {task}"),
+        ),
+        (
+            Op::CommitTrace { lease, commitment, witness: None },
+            format!("Commit to trace {} of lease {task}/2", commitment.root),
+        ),
+        (
+            Op::OpenOutput { lease, output, salt: [1; 32] },
+            format!("Open output {output} of lease {task}/2"),
+        ),
+        (Op::ReleaseLease { lease, leave: Leave::Broken }, format!("Give back lease {task}/2")),
+        (
+            Op::ClaimUsage { lease, time: Millis(9), signature: [1; 64] },
+            format!("Claim 9 ms of lease {task}/2"),
+        ),
+    ]
+}
+
 fn transaction() -> Transaction {
     Transaction {
         sender: A,
@@ -121,9 +203,14 @@ fn transaction() -> Transaction {
 #[test]
 fn every_operation_has_its_line() {
     let golden = golden();
-    assert_eq!(golden.len(), Operation::VARIANTS);
+    assert_eq!(golden.len() + 1, Operation::VARIANTS, "those on the market have their own list");
     for (operation, line) in golden {
         assert_eq!(operation.to_string(), line);
+    }
+    let golden = golden_market();
+    assert_eq!(golden.len(), MarketOperation::VARIANTS);
+    for (operation, line) in golden {
+        assert_eq!(Operation::Market(operation).to_string(), line);
     }
 }
 
@@ -198,9 +285,36 @@ fn shown(operation: &Operation) -> Operation {
             let nothing = Vote { kind: VoteKind::Nullify, signature: [0; 64] };
             (evidence.first, evidence.second) = (nothing, nothing);
         }
+        Operation::Market(market) => shown_market(market),
         _ => {}
     }
     operation
+}
+
+fn shown_market(operation: &mut MarketOperation) {
+    type Op = MarketOperation;
+    match operation {
+        Op::RegisterProvider { contact, offers, .. } | Op::EditProvider { contact, offers } => {
+            contact.relay = Text::default();
+            for offer in offers.iter_mut() {
+                *offer = Offer { rate: offer.rate, ..Stream::new(&[]).take() };
+            }
+        }
+        Op::SubmitTask { spec, contact, .. } => {
+            let (program, input) = (spec.program, spec.input);
+            **spec = Spec { program, input, ..Stream::new(&[]).take() };
+            contact.relay = Text::default();
+        }
+        Op::EditTask { contact, .. } => contact.relay = Text::default(),
+        Op::OpenBid { salt, .. } | Op::OpenOutput { salt, .. } => *salt = [0; 32],
+        Op::CommitTrace { commitment, witness, .. } => {
+            *commitment = Commitment { root: commitment.root, ..Stream::new(&[]).take() };
+            *witness = None;
+        }
+        Op::ReleaseLease { leave, .. } => *leave = Leave::Broken,
+        Op::ClaimUsage { signature, .. } => *signature = [0; 64],
+        _ => {}
+    }
 }
 
 proptest! {

@@ -7,17 +7,21 @@
 use commonware_codec::{Codec, Copying, DecodeExt as _, Error};
 use opengpu_crypto::{BeaconPublicKey, BeaconSignature, Digest, PublicKey, Seed, Signature};
 use opengpu_types::{
-    Account, Address, Allocation, Amount, ArtifactId, Authorization, BeaconRecord, Block, Boxed,
-    Candidates, ChainId, ChainState, CloseReason, ConsensusKey, Delegation, Duty, DutyKind,
-    Emission, Entry, Epoch, Event, Evidence, Failure, Genesis, GenesisValidator, Header, Height,
-    Jail, Key, KeyHolder, List, Measure, Member, Metered, Millis, NetworkAddress, Nonce, Offence,
-    Offences, Offer, Operation, Outcome, Parameters, Permille, Precision, ProgramId, ProgramKind,
-    Purpose, Rate, RateBase, RateUnit, Rating, Receipt, Record, Requirements, RewardIndex,
-    RuleVersion, Runtime, Seat, SeatSet, Segment, SegmentIndex, Set, Shares, SignedTransaction,
-    SlashReason, SpendingLimit, StateCommitment, Supply, Text, Transaction, TransactionId,
-    Treasury, TreasuryStream, Trust, Turn, Turns, Unbonding, UnbondingId, UnbondingPool, Upgrade,
-    Validator, ValidatorKeys, ValidatorStatus, Vesting, VestingTerms, View, Vote, VoteKind, Weight,
-    Weights, Work,
+    Account, Address, Agenda, AgendaPage, Alarm, Allocating, Allocation, Amount, ArtifactId,
+    Auction, Authorization, BeaconRecord, Bid, Block, Boxed, Candidates, ChainId, ChainState,
+    Checkpoint, Class, ClassIndex, Client, CloseReason, Commitment, ConsensusKey, Contact,
+    Delegation, Duty, DutyKind, Emission, Ending, Entry, Epoch, Event, Evidence, Eyes, Failure,
+    Genesis, GenesisValidator, Header, Height, Jail, Key, KeyHolder, Lease, LeaseId, LeasePhase,
+    Leave, List, Listing, MarketOperation, MarketParameters, Measure, Member, Metered, Millis,
+    Money, NetworkAddress, Nonce, Offence, Offences, Offer, Operation, Outcome, Parameters,
+    Permille, Precision, ProgramId, ProgramKind, Provider, ProviderStatus, Purpose, Rate, RateBase,
+    RateUnit, Rating, Receipt, Record, Reputation, Requirements, RewardIndex, RuleVersion, Runtime,
+    SealPublicKey, Seat, SeatSet, Segment, SegmentIndex, SessionKey, Set, Shares, Shelf, Shelved,
+    SignedTransaction, SlashReason, Spec, SpendingLimit, StateCommitment, Supply, Task, TaskId,
+    TaskPhase, Text, Tick, Transaction, TransactionId, Treasury, TreasuryStream, Trust, Turn,
+    Turns, Unbonding, UnbondingId, UnbondingPool, Upgrade, Usage, Validator, ValidatorKeys,
+    ValidatorStatus, Verdict, Vesting, VestingTerms, View, Vote, VoteKind, Weight, Weights,
+    Witness, Work,
 };
 use std::{
     fmt::Debug,
@@ -97,6 +101,10 @@ kinds! {
     Turn, Turns, Offence, Offences, DutyKind, Duty, Supply, Treasury, ChainState, BeaconRecord, Record, Key,
     Entry, ArtifactId, ProgramId, SegmentIndex, Metered, Segment,
     ProgramKind, Precision, Runtime, Measure, Rating, Work, Trust, Requirements, Offer, Weights,
+    Money, MarketParameters, SessionKey, Contact, ProviderStatus, Reputation, Listing, Provider,
+    Shelved, Shelf, ClassIndex, Client, Leave, TaskId, LeaseId, Class, Eyes, Allocating, Spec,
+    Checkpoint, Usage, Ending, Commitment, Witness, Verdict, LeasePhase, Lease, TaskPhase, Task, Bid,
+    Auction, Tick, Alarm, Agenda, AgendaPage, MarketOperation,
 }
 
 macro_rules! integers {
@@ -206,6 +214,10 @@ newtypes!(
     ArtifactId,
     ProgramId,
     SegmentIndex,
+    SessionKey,
+    SealPublicKey,
+    TaskId,
+    Tick,
     Digest,
     Seed,
     BeaconPublicKey,
@@ -235,12 +247,12 @@ structs! {
     Rating { floats, integers, products, memory }
     Work { amount, measure }
     Requirements {
-        kind, devices, memory, classes, precisions, runtimes, regions, reliability, trust, longest,
-        cap, allowed, denied,
+        kind, devices, memory, classes, precisions, runtimes, regions, reliability, trust,
+        longest, cap, allowed, denied,
     }
     Offer {
-        class, devices, memory, rating, precisions, runtimes, kinds, trusts, region, longest, rate,
-        reliability, denied,
+        class, devices, memory, rating, precisions, runtimes, kinds, trusts, region, longest,
+        rate, reliability, denied,
     }
     Weights { time, reliability, proximity }
     Seat { consensus, validator, beacon, weight, commission, host }
@@ -249,7 +261,7 @@ structs! {
     Parameters {
         epoch_blocks, seats, minimum_stake, unbonding, evidence_epochs, block_weight,
         minimum_base_fee, burned_fee, account_reserve, entry_reserve, conflict_slash,
-        missed_slash, missed_limit, jail, reporter_share, emission,
+        missed_slash, missed_limit, jail, reporter_share, emission, market,
     }
     VestingTerms { start, cliff, end }
     Allocation { account, amount, vesting }
@@ -290,13 +302,51 @@ structs! {
     Duty { opened }
     Supply {
         minted, burned, balances, reserves, vesting, stake, unbonding, rewards, epoch_pool,
-        treasury,
+        treasury, escrow, locks,
     }
     Treasury { account, total, released, start, end }
     ChainState {
         height, time, genesis_time, emitted_until, base_fee, beacon, next_seats, rules, upgrade,
     }
     BeaconRecord { height, beacon }
+    Checkpoint { index, state, emitted }
+    Contact { session, sealing, relay }
+    Reputation { kept, broken, refuted, time, clean, halved }
+    Listing { offer, leased, pace, shelf }
+    Provider {
+        contact, status, stake, locked, listings, leases, exposure, reputation, heard, reserve,
+        sponsor,
+    }
+    Shelved { provider, offer }
+    Shelf { offers }
+    ClassIndex { class, rate, offered, leased, offered_time, leased_time, counted, began }
+    Client { tasks, reputation, reserve }
+    Agenda { tick, seen }
+    AgendaPage { alarms }
+    Money { amount, unit }
+    MarketParameters {
+        provider_stake, newcomer, exposure, client_lock, provider_lock, bid_bond, bidding,
+        opening, silence, grace, objection, retention, half_life, index, least_index, most_index,
+        index_period, dollar,
+    }
+    LeaseId { task, number }
+    Spec {
+        program, input, segments, work, requirements, class, eyes, allocating, weights, region,
+        patience,
+    }
+    Usage { time, fuel }
+    Commitment { root, steps, segments, reached, output, usage, ending }
+    Witness { predicate, input, output }
+    Lease {
+        provider, offer, rate, most, lock, paid, predicted, began, from, commitment, committed,
+        signed, opened, verdict, phase,
+    }
+    Task {
+        client, contact, spec, budget, deposited, paid, refunded, lock, submitted, phase, leases,
+        checkpoint, ending, seeking, alarm, reserve,
+    }
+    Bid { provider, offer, seal, rate, bond }
+    Auction { bids }
     Record { key, entry }
 }
 
@@ -329,17 +379,16 @@ enums! {
     Runtime { Cpu, Wgpu, Cuda, Rocm, Metal }
     Measure { Floats, Integers, Products, Memory }
     Trust { Fast, Checked, Replicated, Confidential }
-    Purpose { Anything, Transfers, Stake }
+    Purpose { Anything, Transfers, Stake, Tasks }
     PublicKey { Ed25519(key), Secp256k1(key) }
     Signature { Ed25519(bytes), Eip191(bytes), Eip712(bytes) }
     Operation {
-        Transfer { to, amount }, Burn { amount }, CloseAccount { to },
-        Authorize { name, spender, amount, purpose, until }, Revoke { spender }, ReleaseVested,
-        RegisterValidator { keys, host, commission, stake }, EditValidator { host, commission },
-        RotateKeys { keys }, Unjail, Retire, Delegate { validator, amount },
-        Undelegate { validator, amount }, Redelegate { from, to, amount },
-        ClaimRewards { validator }, ReportEvidence { evidence }, ConfirmSeat { epoch },
-        Withdraw { id },
+        Transfer { to, amount }, Burn { amount }, CloseAccount { to }, Authorize { name, spender,
+        amount, purpose, until }, Revoke { spender }, ReleaseVested, RegisterValidator { keys,
+        host, commission, stake }, EditValidator { host, commission }, RotateKeys { keys },
+        Unjail, Retire, Delegate { validator, amount }, Undelegate { validator, amount },
+        Redelegate { from, to, amount }, ClaimRewards { validator }, ReportEvidence { evidence },
+        ConfirmSeat { epoch }, Withdraw { id }, Market(operation),
     }
     VoteKind { Notarize { parent, block }, Nullify, Finalize { parent, block } }
     Failure {
@@ -347,41 +396,82 @@ enums! {
         TimePassed, OutsidePurpose, LimitExceeded, NothingVested, UnknownValidator,
         ValidatorExists, KeyInUse, InvalidKeys, BelowMinimumStake, TooManyValidators, NotJailed,
         StillJailed, Retired, InsufficientStake, NothingToClaim, InvalidEvidence, EvidenceExpired,
-        AlreadyPunished, NoSuchDuty, Overflow, UnknownUnbonding, StillUnbonding,
+        AlreadyPunished, NoSuchDuty, Overflow, UnknownUnbonding, StillUnbonding, UnknownProvider,
+        ProviderExists, NotActive, StillLeased, OfferInUse, BadOffer, UnknownTask, BadSpec,
+        TooManyTasks, BudgetTooSmall, WrongPhase, NotParty, UnknownLease, UnknownOffer,
+        UnfitOffer, AlreadyBid, TooManyBids, UnknownBid, WrongSeal, BadCommitment, BadSignature,
+        BadWitness, Rejected, TooSoon,
     }
     Outcome { Applied, Failed { operation, failure } }
     SlashReason { ConflictingVotes, MissedTurns }
-    CloseReason { Requested, Expired, Completed, Emptied, Replaced }
+    CloseReason {
+        Requested, Expired, Completed, Emptied, Replaced, Outbid, Unopened, NoProvider, Silent,
+        Late, Released, Refused, Broken, Failed, Refuted, Inconclusive, Cancelled, Exhausted,
+        Spent, Unfit,
+    }
     Event {
-        Transferred { from, to, amount }, Burned { from, amount },
-        AccountOpened { account, reserve }, AccountClosed { account, reason },
-        LimitOpened { account, spender, amount, purpose },
-        LimitClosed { account, spender, reason }, Vested { account, amount },
+        Transferred { from, to, amount }, Burned { from, amount }, AccountOpened { account,
+        reserve }, AccountClosed { account, reason }, LimitOpened { account, spender, amount,
+        purpose }, LimitClosed { account, spender, reason }, Vested { account, amount },
         VestingClosed { account, reason }, ValidatorOpened { validator, consensus },
         ValidatorEdited { validator, commission }, KeysRotated { validator, consensus },
-        ValidatorClosed { validator, reason }, Jailed { validator, until, reason },
-        Unjailed { validator }, ValidatorRetired { validator },
-        Delegated { delegator, validator, amount },
-        UnbondingOpened { id, delegator, validator, amount, matures },
-        UnbondingClosed { id, delegator, amount, reason },
-        DelegationClosed { delegator, validator, reason },
-        RewardsClaimed { account, validator, amount },
-        Slashed { validator, reason, amount, burned, reporter }, DutyOpened { account, duty },
-        DutyClosed { account, duty, reason },
-        EpochClosed { epoch, minted, fees, shared, seats },
+        ValidatorClosed { validator, reason }, Jailed { validator, until, reason }, Unjailed {
+        validator }, ValidatorRetired { validator }, Delegated { delegator, validator, amount },
+        UnbondingOpened { id, delegator, validator, amount, matures }, UnbondingClosed { id,
+        delegator, amount, reason }, DelegationClosed { delegator, validator, reason },
+        RewardsClaimed { account, validator, amount }, Slashed { validator, reason, amount,
+        burned, reporter }, DutyOpened { account, duty }, DutyClosed { account, duty, reason },
+        EpochClosed { epoch, minted, fees, shared, seats }, ProviderOpened { provider, offers,
+        stake }, ProviderEdited { provider, offers }, ProviderStaked { provider, amount },
+        ProviderDrained { provider, draining }, ProviderClosed { provider, stake, reason },
+        ProviderSlashed { provider, lease, amount, burned, client }, TaskOpened { task, client,
+        escrow, lock }, TaskToppedUp { task, amount }, TaskEdited { task }, BiddingOpened { task,
+        until, opened_until }, BidsClosed { task, reason, bidders }, LeaseOpened { lease,
+        provider, rate, most }, Checkpointed { lease, segment, root }, Committed { lease, root,
+        output }, LeaseClosed { lease, provider, reason, verdict, root, output, time, paid },
+        TaskClosed { task, client, reason, paid, refunded }, TaskCollected { task }, ClientClosed
+        { client, reason },
     }
+    ProviderStatus { Active, Draining, Leaving { until } }
+    Leave { OwnerReturned, Refused, Broken }
+    Alarm { Task(task), Provider(provider) }
+    MarketOperation {
+        RegisterProvider { contact, offers, stake }, EditProvider { contact, offers },
+        StakeProvider { amount }, DrainProvider { draining }, LeaveProvider, Heartbeat, SubmitTask
+        { spec, budget, escrow, contact }, TopUp { task, amount }, ExtendTask { task, longest },
+        EditTask { task, contact }, CancelTask { task }, SealBid { task, offer, seal }, OpenBid {
+        task, rate, salt }, CommitTrace { lease, commitment, witness }, OpenOutput { lease,
+        output, salt }, ReleaseLease { lease, leave }, ClaimUsage { lease, time, signature },
+    }
+    Class {
+        Nothing, Exact, Tolerance, Likelihood, Perceptual, Replicate(copies), Predicate(program),
+        Attested,
+    }
+    Eyes { Anyone, Allowed, Attested, Client, Nobody }
+    Allocating { Auction, Spot }
+    Ending { Open, Completed, Failed }
+    Verdict { Upheld, Refuted, Inconclusive }
+    LeasePhase {
+        Running, Stopping { until, reason }, Opening { until }, Committed { until, reason },
+        Closed { reason },
+    }
+    TaskPhase { Bidding { until }, Opening { until }, Running, Closed { reason, at } }
     ValidatorStatus { Active, Jailed(jail), Retired }
     DutyKind { ConfirmSeat { epoch } }
     Key {
         Chain, Supply, Parameters, Treasury, Candidates, Turns, NextUnbonding, Account(address),
         SpendingLimit { account, spender }, Vesting(address), Validator(address),
-        ConsensusKey(key), Delegation { delegator, validator }, UnbondingPool { validator, epoch },
-        Unbonding(id), Seats(epoch), Offences(epoch), Duty { account, duty }, Beacon(slot),
+        ConsensusKey(key), Delegation { delegator, validator }, UnbondingPool { validator, epoch
+        }, Unbonding(id), Seats(epoch), Offences(epoch), Duty { account, duty }, Beacon(slot),
+        Provider(address), Shelves, Shelf(number), ClassIndex(class), Client(address), Task(task),
+        Auction(task), Agenda, Tick(tick), AgendaPage { tick, page },
     }
     Entry {
         Chain(value), Supply(value), Parameters(value), Treasury(value), Candidates(value),
         Turns(value), NextUnbonding(value), Account(value), SpendingLimit(value), Vesting(value),
         Validator(value), KeyHolder(value), Delegation(value), UnbondingPool(value),
         Unbonding(value), Seats(value), Offences(value), Duty(value), Beacon(value),
+        Provider(value), Shelves(value), Shelf(value), ClassIndex(value), Client(value),
+        Task(value), Auction(value), Agenda(value), Tick(value), AgendaPage(value),
     }
 }

@@ -4,6 +4,7 @@ use super::{
     View,
     cast::{Cast, KeySet, Party},
     draft::Draft,
+    trade::Trade,
     world::{self, OPERATORS},
 };
 use crate::dice::Dice;
@@ -41,10 +42,12 @@ pub(crate) struct Author {
     duties: Vec<(Address, Epoch)>,
     /// A piece of evidence that was accepted, to be reported again.
     pub(crate) punished: Option<Evidence>,
+    /// What it knows of the market.
+    pub(crate) trade: Trade,
 }
 
 impl Author {
-    pub(crate) const fn new(cast: Cast, dice: Dice) -> Self {
+    pub(crate) fn new(cast: Cast, dice: Dice) -> Self {
         Self {
             cast,
             dice,
@@ -53,6 +56,7 @@ impl Author {
             unbonding: VecDeque::new(),
             duties: Vec::new(),
             punished: None,
+            trade: Trade::new(),
         }
     }
 
@@ -62,7 +66,8 @@ impl Author {
             return self.confirm(context, account, epoch).sign(state);
         }
         let mut draft = match self.dice.below(100) {
-            0..24 => self.hostile(state, context),
+            0..20 => self.hostile(state, context),
+            20..55 => self.trade(state, context),
             _ => self.ordinary(state, context),
         };
         if self.dice.one_in(4) && draft.max_fee == Amount::ONE {
@@ -86,6 +91,7 @@ impl Author {
     /// Remembers what a block did.
     pub(crate) fn observe(&mut self, block: &Executed, height: Height) {
         for event in block.receipts.iter().flat_map(|receipt| &receipt.events) {
+            self.trade.observe(event);
             match *event {
                 Event::LimitOpened { account, spender, .. } => self.limits.push((account, spender)),
                 Event::LimitClosed { account, spender, .. } => {
@@ -233,8 +239,8 @@ impl Author {
             0 => Millis(self.dice.below(20_000).saturating_add(1)),
             _ => Millis(self.dice.below(3_600_000).saturating_add(1)),
         };
-        let purposes = [Purpose::Anything, Purpose::Transfers, Purpose::Stake];
-        let purpose = *self.dice.pick(&purposes).expect("there are three");
+        let purposes = [Purpose::Anything, Purpose::Transfers, Purpose::Stake, Purpose::Tasks];
+        let purpose = *self.dice.pick(&purposes).expect("there are four");
         let (spender, until) = (self.anyone().address, context.time.plus(span));
         let name = Text::default();
         let terms = Operation::Authorize { name, spender, amount, purpose, until };
@@ -273,6 +279,11 @@ impl Author {
                 let few = self.validators.get(..2).unwrap_or_default();
                 let validator = self.dice.pick(few).copied().unwrap_or(spender.address);
                 Operation::Delegate { validator, amount }
+            }
+            (Purpose::Tasks, _) => {
+                let mut draft = self.submit(state, context);
+                (draft.sender, draft.sponsor) = (owner.address, None);
+                return draft.by(spender);
             }
         };
         Draft::of(owner, context, operation).by(spender)

@@ -16,6 +16,7 @@ mod cast;
 mod crowd;
 mod draft;
 mod tally;
+mod trade;
 mod world;
 
 pub use tally::Tally;

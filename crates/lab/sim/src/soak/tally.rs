@@ -6,21 +6,38 @@ use opengpu_types::{Failure, Outcome, Receipt, SignedTransaction};
 use std::{collections::BTreeMap, fmt};
 
 /// Every operation, by [`Operation::name`](opengpu_types::Operation::name).
-const OPERATIONS: [&str; 18] = [
+const OPERATIONS: [&str; 35] = [
     "authorize",
     "burn",
+    "cancel-task",
     "claim-rewards",
+    "claim-usage",
     "close-account",
+    "commit-trace",
     "confirm-seat",
     "delegate",
+    "drain-provider",
+    "edit-provider",
+    "edit-task",
     "edit-validator",
+    "extend-task",
+    "heartbeat",
+    "leave-provider",
+    "open-bid",
+    "open-output",
     "redelegate",
+    "register-provider",
     "register-validator",
+    "release-lease",
     "release-vested",
     "report-evidence",
     "retire",
     "revoke",
     "rotate-keys",
+    "seal-bid",
+    "stake-provider",
+    "submit-task",
+    "top-up",
     "transfer",
     "undelegate",
     "unjail",
@@ -119,9 +136,13 @@ impl Tally {
     }
 }
 
-/// All failures, by their tags on the wire.
+/// Failures that a run of this size cannot meet; tests of the ledger do.
+const ELSEWHERE: [Failure; 2] = [Failure::TooManyTasks, Failure::TooManyBids];
+
+/// All other failures, by their tags on the wire.
 fn failures() -> impl Iterator<Item = Failure> {
-    (0..=u8::MAX).map_while(|tag| Failure::decode(vec![tag]).ok())
+    let all = (0..=u8::MAX).map_while(|tag| Failure::decode(vec![tag]).ok());
+    all.filter(|failure| !ELSEWHERE.contains(failure))
 }
 
 impl fmt::Display for Tally {

@@ -42,7 +42,13 @@ fn parameters() -> Parameters {
         jail: Millis(20_000),
         reporter_share: permille(50),
         emission: Emission { first_year: Amount::whole(1_000_000), kept: permille(850) },
-        market: MarketParameters::LOCAL,
+        // Blocks are seconds apart.
+        market: MarketParameters {
+            bidding: Millis(12_000),
+            opening: Millis(10_000),
+            grace: Millis(12_000),
+            ..MarketParameters::LOCAL
+        },
     }
 }
 
