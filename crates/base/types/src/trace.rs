@@ -46,15 +46,26 @@ pub struct Segment {
 
 codec_struct!(Segment { index, state, emitted, metered });
 
-/// State between two segments, from which a run can go on.
+/// Where a run stands between two segments: whoever has the state goes on from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Checkpoint {
-    /// After this segment.
+    /// The segment after which it stands.
     pub index: SegmentIndex,
     /// The state.
     pub state: ArtifactId,
     /// Everything that was added to the output so far.
     pub emitted: Digest,
+    /// Bytes of the output so far: the sum over all segments until here.
+    pub bytes_out: u64,
 }
 
-codec_struct!(Checkpoint { index, state, emitted });
+codec_struct!(Checkpoint { index, state, emitted, bytes_out });
+
+impl Checkpoint {
+    /// The first segment of a trace that goes on from here. It was somebody else's work, so nothing
+    /// is metered for it.
+    pub fn segment(&self) -> Segment {
+        let Self { index, state, emitted, .. } = *self;
+        Segment { index, state, emitted, metered: Metered::default() }
+    }
+}

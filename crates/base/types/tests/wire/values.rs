@@ -99,11 +99,11 @@ kinds! {
     Failure, Outcome, SlashReason, CloseReason, Event, Receipt, Account, SpendingLimit, Vesting,
     Jail, ValidatorStatus, Validator, Delegation, UnbondingPool, Unbonding, KeyHolder, Candidates,
     Turn, Turns, Offence, Offences, DutyKind, Duty, Supply, Treasury, ChainState, BeaconRecord, Record, Key,
-    Entry, ArtifactId, ProgramId, SegmentIndex, Metered, Segment,
+    Entry, ArtifactId, ProgramId, SegmentIndex, Metered, Segment, Checkpoint,
     ProgramKind, Precision, Runtime, Measure, Rating, Work, Trust, Requirements, Offer, Weights,
     Money, MarketParameters, SessionKey, Contact, ProviderStatus, Reputation, Listing, Provider,
     Shelved, Shelf, ClassIndex, Client, Leave, TaskId, LeaseId, Class, Eyes, Allocating, Spec,
-    Checkpoint, Usage, Ending, Commitment, Witness, Verdict, LeasePhase, Lease, TaskPhase, Task, Bid,
+    Usage, Ending, Commitment, Witness, Verdict, LeasePhase, Lease, TaskPhase, Task, Bid,
     Auction, Tick, Alarm, Agenda, AgendaPage, MarketOperation,
 }
 
@@ -243,6 +243,7 @@ macro_rules! structs {
 structs! {
     Metered { fuel, tokens_in, tokens_out, bytes_out }
     Segment { index, state, emitted, metered }
+    Checkpoint { index, state, emitted, bytes_out }
     Rate { amount, unit, base }
     Rating { floats, integers, products, memory }
     Work { amount, measure }
@@ -309,7 +310,6 @@ structs! {
         height, time, genesis_time, emitted_until, base_fee, beacon, next_seats, rules, upgrade,
     }
     BeaconRecord { height, beacon }
-    Checkpoint { index, state, emitted }
     Contact { session, sealing, relay }
     Reputation { kept, broken, refuted, time, clean, halved }
     Listing { offer, leased, pace, shelf }

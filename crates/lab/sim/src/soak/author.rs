@@ -189,7 +189,7 @@ impl Author {
             9600..9980 => self.sponsored(state, context),
             9980..9985 => self.evidence(state, context),
             9985..9987 if self.dice.one_in(3) => self.register(state, context),
-            9987 if self.dice.one_in(3) => self.rotate(state, context),
+            9987 => self.rotate(state, context),
             9988 => self.retire(state, context),
             _ => self.transfer(state, context),
         }

@@ -347,6 +347,7 @@ impl Author {
                 index: SegmentIndex(index),
                 state: ArtifactId(Digest([5; 32])),
                 emitted: Digest([6; 32]),
+                bytes_out: 0,
             },
             output: ArtifactId::of(&[5]),
             usage: Usage { time: Millis(self.dice.below(60_000)), fuel: self.dice.below(1 << 34) },

@@ -116,6 +116,7 @@ pub(crate) fn commitment(segment: u32, time: u64) -> Commitment {
             index: SegmentIndex(segment),
             state: ArtifactId(Digest([byte; 32])),
             emitted: Digest([byte; 32]),
+            bytes_out: 0,
         },
         output: ArtifactId(Digest([9; 32])),
         usage: Usage { time: Millis(time), fuel: 0 },
