@@ -261,6 +261,9 @@ fn failed(fault: &Fault) -> Failed {
         Fault::Cancelled | Fault::Crashed { .. } | Fault::Device { .. } | Fault::Memory { .. } => {
             Failed::Unavailable { reason: fault.to_string() }
         }
-        Fault::Program { .. } | Fault::Fuel { .. } | Fault::TooLarge { .. } => broken(fault),
+        Fault::Program { .. }
+        | Fault::Checkpoint { .. }
+        | Fault::Fuel { .. }
+        | Fault::TooLarge { .. } => broken(fault),
     }
 }

@@ -10,7 +10,7 @@
 //! both can repeat the step. A back end may keep something warm between two calls of `advance`, but
 //! only as a copy of what the state says.
 
-use crate::fault::{Fault, Part, Refusal};
+use crate::fault::{Fault, Grown, Refusal};
 use crate::program::{Limits, Program};
 use crate::stop::Stop;
 use opengpu_crypto::ContentHasher;
@@ -192,7 +192,7 @@ impl<'a> Work<'a> {
             return Ok(());
         }
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        let too_large = Fault::TooLarge { what: Part::Output, limit: self.limits.output };
+        let too_large = Fault::TooLarge { what: Grown::Output, limit: self.limits.output };
         self.room = self.room.checked_sub(length).ok_or(too_large)?;
         self.metered.bytes_out = self.metered.bytes_out.saturating_add(length);
         self.emitted.update(bytes);
@@ -226,7 +226,7 @@ impl<'a> Work<'a> {
         if u64::try_from(state.len()).is_ok_and(|length| length <= limit) {
             return Ok(());
         }
-        Err(Fault::TooLarge { what: Part::State, limit })
+        Err(Fault::TooLarge { what: Grown::State, limit })
     }
 
     /// What was metered, the address of what was emitted, and the room that is left.

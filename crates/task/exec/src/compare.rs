@@ -82,7 +82,8 @@ pub fn failed(manifest: &Manifest, fault: &Fault) -> Option<Comparison> {
             Class::None => Comparison::Unknown,
             _ => Comparison::Different { what: format!("whoever repeats it fails: {fault}") },
         }),
-        Fault::Memory { .. }
+        Fault::Checkpoint { .. }
+        | Fault::Memory { .. }
         | Fault::Deadline { .. }
         | Fault::Cancelled
         | Fault::Device { .. }

@@ -45,6 +45,12 @@ pub enum Fault {
         /// Why.
         reason: String,
     },
+    /// Nothing can go on from the checkpoint that was given.
+    #[error("the checkpoint does not fit: {reason}")]
+    Checkpoint {
+        /// Why.
+        reason: String,
+    },
     /// More fuel was wanted than a segment may burn.
     #[error("a segment burned all of its {limit} units of fuel")]
     Fuel {
@@ -61,7 +67,7 @@ pub enum Fault {
     #[error("the {what} is over its limit of {limit} bytes")]
     TooLarge {
         /// State or output.
-        what: Part,
+        what: Grown,
         /// The most.
         limit: u64,
     },
@@ -90,14 +96,14 @@ pub enum Fault {
 
 /// What grew too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Part {
+pub enum Grown {
     /// The state between two steps.
     State,
     /// What is given to the client.
     Output,
 }
 
-impl std::fmt::Display for Part {
+impl std::fmt::Display for Grown {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::State => "state",
@@ -107,6 +113,11 @@ impl std::fmt::Display for Part {
 }
 
 impl Fault {
+    /// The checkpoint does not fit for this reason.
+    pub(crate) fn checkpoint(reason: impl std::fmt::Display) -> Self {
+        Self::Checkpoint { reason: reason.to_string() }
+    }
+
     /// The program failed for this reason.
     pub fn program(reason: impl std::fmt::Display) -> Self {
         Self::Program { reason: reason.to_string() }

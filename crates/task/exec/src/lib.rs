@@ -8,7 +8,7 @@
 //!
 //! - [`Program`]: a folder with a manifest, addressed by its content.
 //! - [`backend`]: what every kind of program is to the rest: a state, advanced in steps.
-//! - [`run`]: one run segment by segment, and one segment again.
+//! - [`run`]: a run or a part of it segment by segment, and one segment again.
 //! - [`Supervisor`]: keeps the process; whatever happens in it becomes a [`Fault`].
 //! - [`child`]: the process itself, behind walls of its own.
 //!
@@ -47,9 +47,9 @@ mod walls;
 #[cfg(feature = "wasm")]
 pub mod wasm;
 
-pub use fault::{Fault, Part, Refusal};
+pub use fault::{Fault, Grown, Refusal};
 pub use program::Program;
-pub use protocol::{Data, News};
+pub use protocol::{Data, News, Standing};
 pub use registry::Registry;
 pub use stop::Stop;
 pub use supervisor::{Check, Errand, GRACE, Launch, Outcome, StartError, Supervisor, Ticket};

@@ -7,8 +7,9 @@
 use crate::backend::Weighed;
 use crate::fault::{Fault, Refusal};
 use crate::usage::Usage;
-use commonware_codec::{DecodeExt as _, Encode as _};
-use opengpu_types::Segment;
+use commonware_codec::{DecodeExt, Encode};
+use opengpu_types::{Checkpoint, Segment};
+use opengpu_verify::trace::Extent;
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned, de::Error as _,
 };
@@ -40,8 +41,12 @@ pub(crate) enum Request {
         bay: u32,
         /// On what.
         input: Data,
-        /// Segments that are wanted.
+        /// Segments that are wanted, if it begins.
         segments: u32,
+        /// Where it goes on; it begins if none.
+        from: Option<Standing>,
+        /// The segment after which it ends; the last one if none.
+        until: Option<u32>,
         /// How long it may take.
         milliseconds: u64,
         /// Where the states go; nowhere if nobody wants them.
@@ -87,6 +92,11 @@ pub(crate) enum Request {
         /// How long it may take.
         milliseconds: u64,
     },
+    /// End a run at the next checkpoint.
+    Pause {
+        /// Which one.
+        ticket: u64,
+    },
     /// End a run.
     Cancel {
         /// Which one.
@@ -101,6 +111,27 @@ pub enum Data {
     Inline(Vec<u8>),
     /// A file.
     File(PathBuf),
+}
+
+/// A run that stands at a checkpoint: what is needed to go on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Where it stands.
+    #[serde(with = "coded")]
+    pub checkpoint: Checkpoint,
+    /// How long the whole run is.
+    #[serde(with = "Length")]
+    pub extent: Extent,
+    /// The state that the checkpoint names.
+    pub state: Data,
+}
+
+/// An extent on its way.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Extent")]
+struct Length {
+    steps: u64,
+    segments: u32,
 }
 
 /// From the executor.
@@ -141,7 +172,7 @@ pub enum News {
     Emitted(Vec<u8>),
     /// A segment is over.
     Segment(#[serde(with = "coded")] Segment),
-    /// It ended, and the output is whole.
+    /// It ended where it should, and the output of its segments is whole.
     Finished {
         /// What it used.
         usage: Usage,
@@ -185,13 +216,17 @@ impl News {
 mod coded {
     use super::*;
 
-    pub(super) fn serialize<S: Serializer>(segment: &Segment, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_bytes(&segment.encode())
+    pub(super) fn serialize<T: Encode, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(&value.encode())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Segment, D::Error> {
+    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
+    where
+        T: DecodeExt<()>,
+        D: Deserializer<'de>,
+    {
         let bytes = Vec::<u8>::deserialize(from)?;
-        Segment::decode(bytes).map_err(D::Error::custom)
+        T::decode(bytes).map_err(D::Error::custom)
     }
 }
 

@@ -3,25 +3,31 @@
 //! ```text
 //!   run.json         addresses, segments, root, usage
 //!   input            what was read
-//!   output           what was given
+//!   output           what its segments added to the output
 //!   states/0 ... n   the state after each segment
 //! ```
+//!
+//! A run may be a part of a longer one: then it begins with the state at which another ended, or ends
+//! before the last segment, and whoever has it goes on ([`Record::standing`]).
 //!
 //! Nothing in it is trusted: [`Record::open`] checks that the segments give the root, and
 //! [`Record::check`] and [`Record::state`] check files against what the root covers: the length of the
 //! run, every state, and every byte of the output.
 
+mod facts;
+
+pub use facts::{CheckpointFacts, ExtentFacts, Facts, SegmentFacts};
+
 use crate::artifact;
 use crate::fault::Refusal;
 use crate::program::{Manifest, Program};
-use crate::protocol::Data;
+use crate::protocol::{Data, Standing};
 use crate::run::{Repeat, Repeated};
 use crate::supervisor::Outcome;
-use crate::usage::Usage;
+use facts::VERSION;
 use opengpu_crypto::{Digest, hash};
-use opengpu_types::{Address, ArtifactId, Metered, ProgramId, Segment, SegmentIndex};
-use opengpu_verify::trace::{self, Emitted, Extent, Owner, Trace};
-use serde::{Deserialize, Serialize};
+use opengpu_types::{Address, ArtifactId, Checkpoint, ProgramId, Segment, SegmentIndex};
+use opengpu_verify::trace::{self, Emitted, Owner, Part, Trace};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -50,50 +56,6 @@ pub struct Record {
     trace: Trace,
 }
 
-/// What is written about a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "the facts of a run")]
-pub struct Facts {
-    /// Name of the program.
-    pub name: String,
-    /// Address of the program.
-    pub program: String,
-    /// Where the program lay.
-    pub folder: PathBuf,
-    /// How two executions are compared.
-    pub class: String,
-    /// Address of the input.
-    pub input: String,
-    /// Address of the output's bytes.
-    pub output: String,
-    /// Steps of the run.
-    pub steps: u64,
-    /// The segments, the beginning first.
-    pub segments: Vec<SegmentFacts>,
-    /// What the run commits to.
-    pub root: String,
-    /// What it used.
-    pub usage: Usage,
-}
-
-/// A segment, as it is written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SegmentFacts {
-    /// Address of the state after it.
-    pub state: String,
-    /// The output after it.
-    pub emitted: String,
-    /// Fuel that it burned.
-    pub fuel: u64,
-    /// Tokens that were read.
-    pub tokens_in: u64,
-    /// Tokens that were written.
-    pub tokens_out: u64,
-    /// Bytes that were added to the output.
-    pub bytes_out: u64,
-}
-
 /// Why a run on disk is not what it says.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -108,6 +70,15 @@ pub enum RecordError {
     /// The facts are not readable.
     #[error("run.json is damaged: {0}")]
     Damaged(String),
+    /// Another build wrote it.
+    #[error(
+        "another build of opengpu kept this run: it wrote version {found} of run.json, and this one \
+         reads version {VERSION}"
+    )]
+    Version {
+        /// The version that it wrote.
+        found: u32,
+    },
     /// Something is not what the commitment says.
     #[error("{what} is not what the run committed to")]
     Tampered {
@@ -121,6 +92,14 @@ pub enum RecordError {
         index: u32,
         /// The last one.
         last: u32,
+    },
+    /// The segment is somebody else's work.
+    #[error("the run goes on after segment {first}, so segment {index} is in a run before it")]
+    Before {
+        /// Which was wanted.
+        index: u32,
+        /// The one with whose state it begins.
+        first: u32,
     },
     /// The program cannot be read.
     #[error(transparent)]
@@ -136,19 +115,22 @@ impl Record {
         outcome: &Outcome,
     ) -> Result<Self, RecordError> {
         let owner = owner(program.id, input);
-        let trace = Trace::new(&owner, outcome.steps, outcome.segments.clone())
+        let Outcome { output, part, from, segments, usage } = outcome;
+        let trace = Trace::new(&owner, part.extent, *from, segments.clone())
             .map_err(|error| RecordError::Damaged(error.to_string()))?;
         let facts = Facts {
+            version: VERSION,
             name: program.manifest.name.clone(),
             program: program.id.to_string(),
             folder: absolute(program.folder())?,
             class: program.manifest.class.to_string(),
             input: input.to_string(),
-            output: ArtifactId::of(&outcome.output).to_string(),
-            steps: outcome.steps,
-            segments: outcome.segments.iter().map(SegmentFacts::from).collect(),
+            output: ArtifactId::of(output).to_string(),
+            extent: part.extent.into(),
+            from: from.as_ref().map(CheckpointFacts::from),
+            segments: segments.iter().map(SegmentFacts::from).collect(),
             root: trace.root().to_string(),
-            usage: outcome.usage,
+            usage: *usage,
         };
         let text = serde_json::to_vec_pretty(&facts)
             .map_err(|error| RecordError::Damaged(error.to_string()))?;
@@ -167,15 +149,12 @@ impl Record {
         let path = folder.join(FACTS);
         let text = artifact::read(&path, FACTS_LIMIT)
             .map_err(|source| RecordError::Io { path, source })?;
-        let facts: Facts = serde_json::from_slice(&text)
-            .map_err(|error| RecordError::Damaged(error.to_string()))?;
+        let facts = Facts::read(&text)?;
         let damaged = |what: &str| RecordError::Damaged(format!("{what} is no address"));
         let program = facts.program.parse().map_err(|_| damaged("program"))?;
         let input = facts.input.parse().map_err(|_| damaged("input"))?;
-        let segments: Option<Vec<_>> =
-            (0..).zip(&facts.segments).map(|(index, form)| form.segment(index)).collect();
-        let segments = segments.ok_or_else(|| damaged("a segment"))?;
-        let trace = Trace::new(&owner(program, input), facts.steps, segments)
+        let (from, segments) = facts.told().ok_or_else(|| damaged("a segment"))?;
+        let trace = Trace::new(&owner(program, input), facts.extent.into(), from, segments)
             .map_err(|error| RecordError::Damaged(error.to_string()))?;
         if trace.root().to_string() != facts.root {
             return Err(tampered("a segment"));
@@ -191,15 +170,37 @@ impl Record {
         self.trace.root()
     }
 
-    /// How long the run was.
-    pub const fn extent(&self) -> Extent {
-        self.trace.extent()
+    /// Which part of the whole run it is.
+    pub const fn part(&self) -> Part {
+        self.trace.part()
+    }
+
+    /// Whether it is all of the run: its beginning, its end, and what is between.
+    pub const fn is_whole(&self) -> bool {
+        self.origin().is_none() && self.part().is_last()
+    }
+
+    /// Where it went on; none if it began.
+    pub const fn origin(&self) -> Option<&Checkpoint> {
+        self.trace.origin()
+    }
+
+    /// Where the run stands at its end, if its state is still there. Whoever goes on begins here.
+    pub fn standing(&self) -> Result<Standing, RecordError> {
+        let Part { extent, last, .. } = self.part();
+        let checkpoint = self.trace.checkpoint(last).ok_or_else(|| tampered("the output"))?;
+        Ok(Standing { checkpoint, extent, state: Data::File(self.state(last.0)?) })
     }
 
     /// What was claimed after a segment.
     pub fn segment(&self, index: u32) -> Result<Segment, RecordError> {
-        let found = usize::try_from(index).ok().and_then(|at| self.trace.segments().get(at));
-        found.copied().ok_or(RecordError::NoSegment { index, last: self.extent().segments })
+        let Part { first, last, .. } = self.part();
+        let found = self.trace.segment(SegmentIndex(index)).copied();
+        found.ok_or(if index < first.0 {
+            RecordError::Before { index, first: first.0 }
+        } else {
+            RecordError::NoSegment { index, last: last.0 }
+        })
     }
 
     /// The program, if it is still the one that ran, and its input. The output is looked at as well.
@@ -213,7 +214,8 @@ impl Record {
         {
             return Err(tampered("the program"));
         }
-        if self.facts.usage.bytes_out > limits.output {
+        let end = self.trace.checkpoint(self.part().last).map(|end| end.bytes_out);
+        if end.is_none_or(|length| length > limits.output) {
             return Err(tampered("the length of the output"));
         }
         let input = self.folder.join(INPUT);
@@ -222,7 +224,7 @@ impl Record {
             return Err(tampered("the usage"));
         }
         let output = self.output()?;
-        self.parts(&output)?;
+        self.added(&output)?;
         if ArtifactId::of(&output).to_string() != self.facts.output {
             return Err(tampered("the output's address"));
         }
@@ -239,15 +241,18 @@ impl Record {
 
     /// A segment with the bytes behind it, as it was claimed.
     pub fn claimed(&self, index: u32) -> Result<Repeated, RecordError> {
-        let segment = self.segment(index)?;
+        let (segment, Part { extent, first, .. }) = (self.segment(index)?, self.part());
+        if segment.index == first && self.origin().is_some() {
+            return Err(RecordError::Before { index, first: first.0 });
+        }
         let path = self.state(index)?;
         let state =
             artifact::read(&path, LARGEST).map_err(|source| RecordError::Io { path, source })?;
         let output = self.output()?;
-        let parts = self.parts(&output)?;
-        let added = usize::try_from(index).ok().and_then(|at| parts.get(at).copied());
-        let emitted = added.unwrap_or_default().to_vec();
-        Ok(Repeated { segment, steps: self.facts.steps, state, emitted })
+        let place = self.part().place(segment.index).and_then(|place| usize::try_from(place).ok());
+        let added = self.added(&output)?;
+        let emitted = place.and_then(|place| added.get(place)).copied().unwrap_or_default();
+        Ok(Repeated { segment, steps: extent.steps, state, emitted: emitted.to_vec() })
     }
 
     fn output(&self) -> Result<Vec<u8>, RecordError> {
@@ -256,8 +261,9 @@ impl Record {
     }
 
     /// What each segment added to the output, if it is still the one that was given.
-    fn parts<'a>(&self, output: &'a [u8]) -> Result<Vec<&'a [u8]>, RecordError> {
-        trace::parts(self.trace.segments(), output).ok_or_else(|| tampered("the output"))
+    fn added<'a>(&self, output: &'a [u8]) -> Result<Vec<&'a [u8]>, RecordError> {
+        let added = trace::added(self.origin(), self.trace.segments(), output);
+        added.ok_or_else(|| tampered("the output"))
     }
 
     /// What is before a segment: the state, nothing if the segment is the beginning, and the output.
@@ -269,7 +275,8 @@ impl Record {
             }
             None => (Data::Inline(Vec::new()), Emitted::NOTHING),
         };
-        Ok((state, Repeat { index: SegmentIndex(index), extent: self.extent(), emitted }))
+        let extent = self.part().extent;
+        Ok((state, Repeat { index: SegmentIndex(index), extent, emitted }))
     }
 
     fn expect(&self, path: &Path, address: &str, what: &str) -> Result<(), RecordError> {
@@ -291,30 +298,4 @@ fn absolute(path: &Path) -> Result<PathBuf, RecordError> {
 fn owner(program: ProgramId, input: ArtifactId) -> Owner {
     let task = hash(LOCAL, &[program.0.as_ref(), input.0.as_ref()]);
     Owner { task, provider: Address::new([0; 20]) }
-}
-
-impl From<&Segment> for SegmentFacts {
-    fn from(segment: &Segment) -> Self {
-        let Metered { fuel, tokens_in, tokens_out, bytes_out } = segment.metered;
-        Self {
-            state: segment.state.to_string(),
-            emitted: segment.emitted.to_string(),
-            fuel,
-            tokens_in,
-            tokens_out,
-            bytes_out,
-        }
-    }
-}
-
-impl SegmentFacts {
-    fn segment(&self, index: u32) -> Option<Segment> {
-        let Self { fuel, tokens_in, tokens_out, bytes_out, .. } = *self;
-        Some(Segment {
-            index: SegmentIndex(index),
-            state: self.state.parse().ok()?,
-            emitted: self.emitted.parse::<ArtifactId>().ok()?.0,
-            metered: Metered { fuel, tokens_in, tokens_out, bytes_out },
-        })
-    }
 }

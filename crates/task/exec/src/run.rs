@@ -3,13 +3,18 @@
 //! This is the whole of what a trace means, and it is the same for every back end: the child
 //! process runs it, and whoever checks a segment runs [`repeat`] on the state before it.
 //! The end of the output belongs to the last segment.
+//!
+//! A run may end after any segment, and go on from there elsewhere: nothing but the input and the state
+//! is carried over. What goes on tells of the checkpoint first, for which it meters nothing, and adds to
+//! the output what its own segments emit. The output of all parts together has the program's limit, so
+//! no run fails or succeeds by where it was cut.
 
 use crate::backend::{Begun, Prepared, Span, Weighed, Work};
-use crate::fault::Fault;
+use crate::fault::{Fault, Grown};
 use crate::program::Limits;
 use crate::stop::Stop;
-use opengpu_types::{ArtifactId, Metered, Segment, SegmentIndex};
-use opengpu_verify::trace::{Emitted, Extent};
+use opengpu_types::{ArtifactId, Checkpoint, Metered, Segment, SegmentIndex};
+use opengpu_verify::trace::{Emitted, Extent, Part};
 use std::sync::Arc;
 
 /// Sees a run while it happens.
@@ -18,7 +23,8 @@ pub trait Observer {
     fn begun(&mut self, extent: Extent);
     /// Bytes of the output, in order.
     fn emitted(&mut self, bytes: &[u8]);
-    /// A segment is over (the beginning is number zero), with the state after it.
+    /// A segment is over (the beginning is number zero), with the state after it. The first one that is
+    /// told is the beginning, or the checkpoint from which the run goes on.
     fn segment(&mut self, segment: &Segment, state: &[u8]) -> Result<(), Fault>;
 }
 
@@ -46,34 +52,114 @@ pub struct Repeat {
     pub emitted: Emitted,
 }
 
-/// Runs a program from the beginning to the end.
+/// Where a run starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// At its beginning.
+    Beginning {
+        /// Segments that are wanted.
+        segments: u32,
+    },
+    /// At a checkpoint.
+    Checkpoint {
+        /// Which one.
+        checkpoint: Checkpoint,
+        /// How long the whole run is.
+        extent: Extent,
+        /// The state that the checkpoint names.
+        state: Vec<u8>,
+    },
+}
+
+/// Runs a program from its start to a segment, or to the end. A wish to pause ends it at the checkpoint
+/// before. Says which part of the run it was.
 pub fn execute(
     prepared: &mut dyn Prepared,
     input: &[u8],
-    wanted: u32,
+    start: Start,
+    until: Option<SegmentIndex>,
     limits: &Limits,
     stop: &Arc<Stop>,
     observer: &mut dyn Observer,
-) -> Result<Extent, Fault> {
+) -> Result<Part, Fault> {
     check_input(input, limits)?;
-    let mut sink = |bytes: &[u8]| observer.emitted(bytes);
-    let mut work = Work::new(limits, Arc::clone(stop), limits.output, &mut sink);
-    let Begun { mut state, steps } = prepared.init(input, &mut work)?;
-    let extent = Extent::new(steps, wanted);
-    let mut at = Repeat { index: SegmentIndex(0), extent, emitted: Emitted::NOTHING };
-    let (mut segment, mut room) = close(prepared, input, &state, &at, work)?;
+    let Stand { extent, mut segment, mut state, mut room } = match start {
+        Start::Beginning { segments } => begin(prepared, input, segments, limits, stop, observer)?,
+        Start::Checkpoint { checkpoint, extent, state } => {
+            go_on(&checkpoint, extent, state, limits)?
+        }
+    };
+    let first = segment.index;
+    let last = until.map_or(extent.segments, |until| until.0.min(extent.segments));
+    if last < first.0 {
+        let reason = format!("the run stands at segment {first}, and should end at {last}");
+        return Err(Fault::Checkpoint { reason });
+    }
     observer.begun(extent);
     observer.segment(&segment, &state)?;
-    for index in 1..=extent.segments {
+    for index in first.0.saturating_add(1)..=last {
         stop.check()?;
-        at = Repeat { index: SegmentIndex(index), extent, emitted: Emitted(segment.emitted) };
+        if stop.is_paused() {
+            break;
+        }
+        let at = Repeat { index: SegmentIndex(index), extent, emitted: Emitted(segment.emitted) };
         let mut sink = |bytes: &[u8]| observer.emitted(bytes);
         let mut work = Work::new(limits, Arc::clone(stop), room, &mut sink);
         state = prepared.advance(input, state, span(index, &extent), &mut work)?;
         (segment, room) = close(prepared, input, &state, &at, work)?;
         observer.segment(&segment, &state)?;
     }
-    Ok(extent)
+    Ok(Part { extent, first, last: segment.index })
+}
+
+/// Where a run stands: after a segment, with the state and the room that is left for the output.
+struct Stand {
+    extent: Extent,
+    segment: Segment,
+    state: Vec<u8>,
+    room: u64,
+}
+
+/// Makes the first state.
+fn begin(
+    prepared: &mut dyn Prepared,
+    input: &[u8],
+    wanted: u32,
+    limits: &Limits,
+    stop: &Arc<Stop>,
+    observer: &mut dyn Observer,
+) -> Result<Stand, Fault> {
+    let mut sink = |bytes: &[u8]| observer.emitted(bytes);
+    let mut work = Work::new(limits, Arc::clone(stop), limits.output, &mut sink);
+    let Begun { state, steps } = prepared.init(input, &mut work)?;
+    let extent = Extent::new(steps, wanted);
+    let at = Repeat { index: SegmentIndex(0), extent, emitted: Emitted::NOTHING };
+    let (segment, room) = close(prepared, input, &state, &at, work)?;
+    Ok(Stand { extent, segment, state, room })
+}
+
+/// Takes a state that somebody else made, if it is the one that the checkpoint names.
+fn go_on(
+    checkpoint: &Checkpoint,
+    extent: Extent,
+    state: Vec<u8>,
+    limits: &Limits,
+) -> Result<Stand, Fault> {
+    if !(Part { first: checkpoint.index, ..Part::whole(extent) }).is_possible() {
+        let Extent { steps, segments } = extent;
+        return Err(Fault::checkpoint(format_args!(
+            "no run of {steps} steps in {segments} segments stands at segment {}",
+            checkpoint.index
+        )));
+    }
+    let found = ArtifactId::of(&state);
+    if found != checkpoint.state {
+        let named = checkpoint.state;
+        return Err(Fault::checkpoint(format_args!("the state is {found} and not {named}")));
+    }
+    let too_large = Fault::TooLarge { what: Grown::Output, limit: limits.output };
+    let room = limits.output.checked_sub(checkpoint.bytes_out).ok_or(too_large)?;
+    Ok(Stand { extent, segment: checkpoint.segment(), state, room })
 }
 
 /// Runs one segment again, from the state before it.
@@ -162,7 +248,96 @@ pub fn span(index: u32, extent: &Extent) -> Span {
 #[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
 mod tests {
     use super::*;
+    use opengpu_verify::trace;
     use proptest::prelude::*;
+    use std::time::Duration;
+
+    const LIMITS: Limits =
+        Limits { memory: 0, time: Duration::MAX, fuel: u64::MAX, state: 1, input: 0, output: 12 };
+
+    /// Ten steps, each of which counts, and emits the count. The owner comes back in one of them.
+    struct Counter {
+        back_in: Option<u64>,
+    }
+
+    impl Prepared for Counter {
+        fn init(&mut self, _: &[u8], work: &mut Work<'_>) -> Result<Begun, Fault> {
+            work.emit(b"<")?;
+            Ok(Begun { state: vec![0], steps: 10 })
+        }
+
+        fn advance(
+            &mut self,
+            _: &[u8],
+            mut state: Vec<u8>,
+            span: Span,
+            work: &mut Work<'_>,
+        ) -> Result<Vec<u8>, Fault> {
+            for step in span.steps {
+                if self.back_in == Some(step) {
+                    work.stop.pause();
+                }
+                state[0] += 1;
+                work.emit(&state)?;
+            }
+            Ok(state)
+        }
+
+        fn finish(&mut self, _: &[u8], _: &[u8], work: &mut Work<'_>) -> Result<(), Fault> {
+            work.emit(b">")
+        }
+    }
+
+    /// What is seen of a run.
+    #[derive(Default)]
+    struct Seen {
+        output: Vec<u8>,
+        segments: Vec<Segment>,
+        state: Vec<u8>,
+    }
+
+    impl Observer for Seen {
+        fn begun(&mut self, extent: Extent) {
+            assert_eq!(extent, Extent { steps: 10, segments: 5 });
+        }
+
+        fn emitted(&mut self, bytes: &[u8]) {
+            self.output.extend_from_slice(bytes);
+        }
+
+        fn segment(&mut self, segment: &Segment, state: &[u8]) -> Result<(), Fault> {
+            self.segments.push(*segment);
+            self.state = state.to_vec();
+            Ok(())
+        }
+    }
+
+    fn count(back_in: Option<u64>, start: Start) -> (Part, Seen) {
+        let (mut seen, stop) = (Seen::default(), Arc::new(Stop::within(Duration::MAX)));
+        let mut counter = Counter { back_in };
+        let part = execute(&mut counter, b"", start, None, &LIMITS, &stop, &mut seen).unwrap();
+        (part, seen)
+    }
+
+    #[test]
+    fn a_pause_ends_a_run_with_the_segment_in_which_it_is_wished() {
+        let beginning = Start::Beginning { segments: 5 };
+        let (part, whole) = count(None, beginning.clone());
+        assert_eq!((part.is_last(), whole.output.len()), (true, 12));
+        for back_in in 1..=10u64 {
+            // Two steps are a segment.
+            let last = back_in.div_ceil(2);
+            let (part, before) = count(Some(back_in), beginning.clone());
+            assert_eq!(u64::from(part.last.0), last);
+            let checkpoint = trace::checkpoint(None, &before.segments).unwrap();
+            let (extent, state) = (part.extent, before.state);
+            let (part, after) = count(None, Start::Checkpoint { checkpoint, extent, state });
+            assert_eq!((u64::from(part.first.0), part.is_last()), (last, true));
+            assert_eq!([before.output, after.output].concat(), whole.output);
+            let segments = [&before.segments, &after.segments[1..]].concat();
+            assert_eq!(segments, whole.segments);
+        }
+    }
 
     proptest! {
         #[test]

@@ -1,10 +1,13 @@
 //! The wish that a run ends: set from outside, seen by whatever executes.
 //!
-//! A back end looks at it often enough that a wish is granted within a few milliseconds. One that
-//! cannot (a kernel on a device, say) is ended with its process by the supervisor.
+//! A run that is paused ends at the next checkpoint, as if no more had been asked of it; who wishes so
+//! loses nothing, and waits for one segment at most. A back end never sees it. Any other wish ends the
+//! run with a [`Fault`], wherever it is: a back end looks often enough that it is granted within a few
+//! milliseconds. One that cannot (a kernel on a device, say) is ended with its process by the
+//! supervisor.
 
 use crate::Fault;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 const GO: u8 = 0;
@@ -15,6 +18,7 @@ const LATE: u8 = 2;
 #[derive(Debug)]
 pub struct Stop {
     wish: AtomicU8,
+    paused: AtomicBool,
     time: Duration,
     deadline: Option<Instant>,
 }
@@ -22,12 +26,23 @@ pub struct Stop {
 impl Stop {
     /// A run that may take this long from now on.
     pub fn within(time: Duration) -> Self {
-        Self { wish: AtomicU8::new(GO), time, deadline: Instant::now().checked_add(time) }
+        let (wish, paused) = (AtomicU8::new(GO), AtomicBool::new(false));
+        Self { wish, paused, time, deadline: Instant::now().checked_add(time) }
     }
 
     /// Wishes that it ends. The first wish counts.
     pub fn cancel(&self) {
         let _ = self.wish.compare_exchange(GO, CANCELLED, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Wishes that it ends at the next checkpoint.
+    pub fn pause(&self) {
+        self.paused.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it shall end at the next checkpoint.
+    pub fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed)
     }
 
     /// Looks at the clock.
@@ -71,6 +86,8 @@ mod tests {
         let stop = Stop::within(Duration::from_secs(3600));
         stop.tick();
         assert_eq!(stop.check(), Ok(()));
+        stop.pause();
+        assert_eq!((stop.is_paused(), stop.check()), (true, Ok(())), "it goes on to a checkpoint");
         stop.cancel();
         assert_eq!(stop.check(), Err(Fault::Cancelled));
     }

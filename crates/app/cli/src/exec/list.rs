@@ -8,6 +8,7 @@ use crate::{
 use anyhow::Result;
 use opengpu_exec::record::Record;
 use opengpu_types::Millis;
+use opengpu_verify::trace::Part;
 use serde::Serialize;
 use std::{
     fs,
@@ -21,8 +22,10 @@ struct Row {
     run: String,
     /// When it ended, in milliseconds since 1970.
     ended: u64,
-    /// None if the run is damaged.
+    /// Segments of the whole run; none if the run is damaged.
     segments: Option<u32>,
+    /// The first and the last that were run, if that is not all.
+    part: Option<[u32; 2]>,
     root: Option<String>,
     /// What is wrong with it.
     error: Option<String>,
@@ -45,18 +48,25 @@ fn row(run: String, place: &Path) -> Row {
     let ended = milliseconds(ended);
     match Record::open(place) {
         Ok(record) => {
-            let (segments, root) = (Some(record.extent().segments), Some(record.facts.root));
-            Row { run, ended, segments, root, error: None }
+            let Part { extent, first, last } = record.part();
+            let part = (!record.is_whole()).then_some([first.0, last.0]);
+            let (segments, root) = (Some(extent.segments), Some(record.facts.root));
+            Row { run, ended, segments, part, root, error: None }
         }
         Err(error) => {
-            Row { run, ended, segments: None, root: None, error: Some(error.to_string()) }
+            let error = Some(error.to_string());
+            Row { run, ended, segments: None, part: None, root: None, error }
         }
     }
 }
 
 impl Row {
     fn cells(&self) -> [String; 4] {
-        let segments = self.segments.map_or_else(|| "-".to_owned(), |count| count.to_string());
+        let segments = match (self.segments, self.part) {
+            (None, _) => "-".to_owned(),
+            (Some(count), None) => count.to_string(),
+            (Some(count), Some([first, last])) => format!("{first} to {last} of {count}"),
+        };
         let root = self.root.as_ref().or(self.error.as_ref()).cloned().unwrap_or_default();
         [self.run.clone(), date(Millis(self.ended)), segments, root]
     }

@@ -1,8 +1,10 @@
 //! `opengpu exec`: programs on this machine, exactly as the network would run them.
 
+mod go_on;
 #[cfg(target_os = "linux")]
 mod least;
 mod list;
+mod part;
 #[cfg(target_os = "linux")]
 mod piped;
 mod progress;
@@ -28,6 +30,8 @@ use std::path::Path;
 pub(crate) enum Command {
     /// Run a program, and keep its trace.
     Run(run::Arguments),
+    /// Go on with a run that stopped at a checkpoint.
+    Continue(go_on::Arguments),
     /// Run one segment of an earlier run again, and compare.
     Segment(segment::Arguments),
     /// List the runs that were kept.
@@ -45,6 +49,7 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
             context.make_home()?;
             run::run(context, &arguments)
         }
+        Command::Continue(arguments) => go_on::run(context, &arguments),
         Command::Segment(arguments) => segment::run(context, &arguments),
         Command::List => list::run(context),
         Command::Remove(arguments) => remove::run(context, &arguments),
@@ -88,6 +93,7 @@ pub(crate) fn complaint(fault: &Fault) -> Complaint {
         Fault::Device { .. } => complaint.hint("`opengpu doctor` looks at this machine's devices"),
         Fault::Program { .. }
         | Fault::Input { .. }
+        | Fault::Checkpoint { .. }
         | Fault::TooLarge { .. }
         | Fault::Cancelled
         | Fault::Crashed { .. } => complaint,

@@ -15,7 +15,8 @@ const BAR: u32 = 24;
 pub(super) struct Progress {
     name: String,
     visible: bool,
-    segments: u32,
+    /// The segments that run: after this one, until that one.
+    bounds: (u32, u32),
     started: Instant,
     drawn: Option<Instant>,
 }
@@ -25,7 +26,7 @@ impl Progress {
         Self {
             name: name.to_owned(),
             visible: io::stderr().is_terminal(),
-            segments: 0,
+            bounds: (0, 0),
             started: Instant::now(),
             drawn: None,
         }
@@ -36,15 +37,16 @@ impl Progress {
         self.draw(&format!("{} {word}", self.name));
     }
 
-    /// The run has begun.
-    pub(super) fn begin(&mut self, segments: u32) {
-        (self.segments, self.started) = (segments, Instant::now());
+    /// The run has begun, or goes on after segment `first`.
+    pub(super) fn begin(&mut self, first: u32, last: u32) {
+        (self.bounds, self.started) = ((first, last), Instant::now());
         self.say("running");
     }
 
     /// A segment is over.
     pub(super) fn segment(&mut self, segment: &Segment) {
-        let (done, all) = (segment.index.0, self.segments);
+        let (first, last) = self.bounds;
+        let (done, all) = (segment.index.0.saturating_sub(first), last.saturating_sub(first));
         let due = self.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW);
         if all == 0 || !(due || done == all) {
             return;

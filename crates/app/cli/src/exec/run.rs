@@ -1,28 +1,17 @@
-//! `opengpu exec run`: one run from the input to the output.
+//! `opengpu exec run`: one run from its input to the end, or to a checkpoint.
 
-use super::{progress::Progress, runs::Runs};
-use crate::{context::Context, exit::Complaint, output::lines};
-use anyhow::{Context as _, Result};
+use super::{
+    part::{Plan, STREAM, Target},
+    runs::Runs,
+};
+use crate::{context::Context, exit::Complaint};
+use anyhow::Result;
 use clap::Args;
-use opengpu_exec::{
-    Data, Errand, Launch, News, Outcome, Program, Supervisor, Ticket, artifact,
-    record::{INPUT, OUTPUT, Record, STATES},
-};
-use opengpu_types::ArtifactId;
-use serde_json::json;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use opengpu_exec::{Program, artifact, record::INPUT};
 use std::{
-    fs,
-    io::{self, Write as _},
+    io,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
 };
-
-/// Stands for standard input and standard output.
-const STREAM: &str = "-";
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -37,6 +26,9 @@ pub(crate) struct Arguments {
     /// Segments that are wanted; fewer if there are fewer steps.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     segments: Option<u32>,
+    /// Segment after which it stops, 0 for the beginning; `opengpu exec continue` goes on from there.
+    #[arg(long, value_name = "SEGMENT")]
+    until: Option<u32>,
     #[command(flatten)]
     machine: super::Machine,
 }
@@ -46,76 +38,21 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     let target = Target::new(arguments.out.as_deref(), arguments.input.as_deref())?;
     let runs = Runs::new(context);
     let unfinished = runs.begin()?;
-    let folder = unfinished.path();
-    let input = keep_input(&program, arguments.input.as_deref(), folder)?;
-    fs::create_dir(folder.join(STATES))?;
-
-    let supervisor = Supervisor::new(Launch {
-        reads: vec![folder.join(INPUT)],
-        writes: vec![folder.join(STATES)],
-        ..super::launch(&arguments.machine)?
-    });
-    let errand = Errand {
+    keep_input(&program, arguments.input.as_deref(), unfinished.path())?;
+    let plan = Plan {
+        program: &program,
+        unfinished,
         segments: arguments.segments,
-        keep: Some(folder.join(STATES)),
-        ..Errand::new(Data::File(folder.join(INPUT)))
+        from: None,
+        until: arguments.until,
+        machine: &arguments.machine,
+        target,
     };
-    let mut progress = Progress::new(&program.manifest.name);
-    progress.say("preparing");
-    supervisor.prepare(&program)?;
-    let ticket = supervisor.run(&program, errand)?;
-    let outcome = attend(ticket, &mut progress)?;
-    drop(supervisor);
-
-    artifact::write(&folder.join(OUTPUT), &outcome.output)?;
-    let record = Record::write(folder, &program, input, &outcome)?;
-    let (name, place) = runs.settle(&unfinished, &record)?;
-    match target {
-        Target::Stdout => Ok(io::stdout().lock().write_all(&outcome.output)?),
-        Target::File(path) => {
-            artifact::write(path, &outcome.output)
-                .with_context(|| format!("writing {}", path.display()))?;
-            show(context, &program, &record, &outcome, &name, &place)
-        }
-        Target::Nowhere => show(context, &program, &record, &outcome, &name, &place),
-    }
-}
-
-/// Where the output goes beside the run's own folder.
-enum Target<'a> {
-    Nowhere,
-    Stdout,
-    File(&'a Path),
-}
-
-impl<'a> Target<'a> {
-    /// What cannot be written is found before the run and not after it.
-    fn new(path: Option<&'a Path>, input: Option<&Path>) -> Result<Self> {
-        let Some(path) = path else { return Ok(Self::Nowhere) };
-        if path == Path::new(STREAM) {
-            return Ok(Self::Stdout);
-        }
-        let wrong = |why: &str| Complaint::usage(format!("--out {}: {why}", path.display()));
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if folder.is_some_and(|folder| !folder.is_dir()) {
-            return Err(wrong("there is no such folder").into());
-        }
-        if path.is_dir() {
-            return Err(wrong("it is a folder").hint("name a file in it").into());
-        }
-        let same = |input: &Path| {
-            let whole = |path: &Path| fs::canonicalize(path).ok().filter(|path| path.is_file());
-            whole(path).is_some_and(|path| whole(input) == Some(path))
-        };
-        if input.is_some_and(same) {
-            return Err(wrong("it is the input, which would be lost").into());
-        }
-        Ok(Self::File(path))
-    }
+    plan.carry_out(context, &runs)
 }
 
 /// Copies the input into the run's folder.
-fn keep_input(program: &Program, given: Option<&Path>, folder: &Path) -> Result<ArtifactId> {
+fn keep_input(program: &Program, given: Option<&Path>, folder: &Path) -> Result<()> {
     let own = || program.manifest.input.as_deref().map(|name| program.path(name)).transpose();
     let path = match given {
         Some(path) => Some(path.to_owned()),
@@ -137,82 +74,5 @@ fn keep_input(program: &Program, given: Option<&Path>, folder: &Path) -> Result<
         })?,
         None => Vec::new(),
     };
-    artifact::write(&folder.join(INPUT), &bytes)?;
-    Ok(ArtifactId::of(&bytes))
-}
-
-/// Waits for a run, shows how it goes, and ends it when the user wishes so.
-fn attend(ticket: Ticket, progress: &mut Progress) -> Result<Outcome> {
-    let wish = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let code = signal.saturating_add(128);
-        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&wish))?;
-        signal_hook::flag::register(signal, Arc::clone(&wish))?;
-    }
-    let cancel = ticket.canceller();
-    let over = Arc::new(AtomicBool::new(false));
-    let (seen, ended) = (Arc::clone(&wish), Arc::clone(&over));
-    let listener = std::thread::spawn(move || {
-        while !ended.load(Ordering::Relaxed) {
-            if seen.load(Ordering::Relaxed) {
-                cancel();
-                return;
-            }
-            std::thread::park_timeout(std::time::Duration::from_millis(50));
-        }
-    });
-    let outcome = ticket.wait(|news| match news {
-        News::Begun { segments, .. } => progress.begin(*segments),
-        News::Segment(segment) => progress.segment(segment),
-        News::Emitted(_)
-        | News::Finished { .. }
-        | News::Repeated { .. }
-        | News::Weighed { .. }
-        | News::Failed { .. } => {}
-    });
-    over.store(true, Ordering::Relaxed);
-    listener.thread().unpark();
-    let _ = listener.join();
-    progress.end();
-    outcome.map_err(|(fault, _)| super::complaint(&fault).into())
-}
-
-fn show(
-    context: &Context,
-    program: &Program,
-    record: &Record,
-    outcome: &Outcome,
-    name: &str,
-    place: &Path,
-) -> Result<()> {
-    let facts = &record.facts;
-    let usage = &outcome.usage;
-    let data = json!({
-        "run": name,
-        "program": facts.program,
-        "class": facts.class,
-        "input": facts.input,
-        "output": facts.output,
-        "output_file": place.join(OUTPUT),
-        "steps": facts.steps,
-        "segments": record.extent().segments,
-        "root": facts.root,
-        "usage": usage,
-    });
-    context.output.show(&data, |_| {
-        lines([
-            ("run", name.to_owned()),
-            ("program", format!("{} ({}, {})", facts.program, program.manifest.kind, facts.class)),
-            ("input", facts.input.clone()),
-            ("output", facts.output.clone()),
-            ("", place.join(OUTPUT).display().to_string()),
-            ("steps", format!("{} in {} segments", facts.steps, record.extent().segments)),
-            ("root", facts.root.clone()),
-            ("usage", super::progress::usage(usage)),
-        ])
-    })?;
-    if record.extent().segments > 0 {
-        context.output.note(format!("check any segment: opengpu exec segment {name} 1"));
-    }
-    Ok(())
+    Ok(artifact::write(&folder.join(INPUT), &bytes)?)
 }

@@ -62,7 +62,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     });
     context.output.show(&data, |_| {
         facts([
-            ("segment", format!("{index} of {}", record.extent().segments)),
+            ("segment", format!("{index} of {}", record.part().extent.segments)),
             ("verdict", verdict.clone()),
             ("state", claimed.segment.state.to_string()),
             ("root", record.facts.root.clone()),
@@ -72,7 +72,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
 }
 
 /// What was tampered with is a failed check, whatever it was; so is what is not there any more.
-fn complaint(error: RecordError) -> anyhow::Error {
+pub(super) fn complaint(error: RecordError) -> anyhow::Error {
     match &error {
         RecordError::Tampered { .. } | RecordError::Damaged(_) => {
             Complaint::new(Exit::Verification, error.to_string()).into()
@@ -87,7 +87,12 @@ fn complaint(error: RecordError) -> anyhow::Error {
             let complaint = Complaint::usage(format!("the program cannot be read: {error}"));
             complaint.hint("name where it is now with --program FOLDER").into()
         }
-        RecordError::NoSegment { .. } => Complaint::usage(error.to_string()).into(),
+        RecordError::Version { .. } => Complaint::usage(error.to_string())
+            .hint("run the program again; `opengpu exec remove` forgets the old run")
+            .into(),
+        RecordError::NoSegment { .. } | RecordError::Before { .. } => {
+            Complaint::usage(error.to_string()).into()
+        }
         RecordError::Io { .. } | RecordError::Program(_) => error.into(),
     }
 }

@@ -13,6 +13,7 @@ mod conversation;
 mod device;
 mod mistakes;
 mod models;
+mod parts;
 mod scripts;
 #[cfg(target_os = "linux")]
 mod shell;

@@ -15,9 +15,9 @@ use crate::artifact;
 use crate::backend::{Prepared, Weighed};
 use crate::fault::{Fault, Refusal};
 use crate::program::{Limits, Program};
-use crate::protocol::{self, Data, Event, News, PART, Request};
+use crate::protocol::{self, Data, Event, News, PART, Request, Standing};
 use crate::registry::Registry;
-use crate::run::{self, Observer, Repeat, Repeated};
+use crate::run::{self, Observer, Repeat, Repeated, Start};
 use crate::stop::Stop;
 use crate::usage::{Usage, Watch};
 use crate::walls::Grant;
@@ -97,8 +97,24 @@ struct Wishes(Mutex<Pending>);
 #[derive(Default)]
 struct Pending {
     current: Option<(u64, Arc<Stop>)>,
-    /// Runs that have not begun.
-    later: BTreeSet<u64>,
+    /// Wishes about runs that have not begun.
+    later: BTreeSet<(u64, Wish)>,
+}
+
+/// How a run shall end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Wish {
+    Pause,
+    Cancel,
+}
+
+impl Wish {
+    fn tell(self, stop: &Stop) {
+        match self {
+            Self::Pause => stop.pause(),
+            Self::Cancel => stop.cancel(),
+        }
+    }
 }
 
 impl Wishes {
@@ -106,24 +122,26 @@ impl Wishes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn cancel(&self, ticket: u64) {
+    fn add(&self, ticket: u64, wish: Wish) {
         let mut pending = self.lock();
         match &pending.current {
-            Some((current, stop)) if *current == ticket => stop.cancel(),
+            Some((current, stop)) if *current == ticket => wish.tell(stop),
             Some((current, _)) if *current > ticket => {}
             _ => {
-                pending.later.insert(ticket);
+                pending.later.insert((ticket, wish));
             }
         }
     }
 
     fn begin(&self, ticket: u64, stop: &Arc<Stop>) {
         let mut pending = self.lock();
-        if pending.later.remove(&ticket) {
-            stop.cancel();
+        for wish in [Wish::Pause, Wish::Cancel] {
+            if pending.later.remove(&(ticket, wish)) {
+                wish.tell(stop);
+            }
         }
         // Tickets only grow, so wishes about earlier ones came too late.
-        pending.later = pending.later.split_off(&ticket);
+        pending.later = pending.later.split_off(&(ticket, Wish::Pause));
         pending.current = Some((ticket, Arc::clone(stop)));
     }
 }
@@ -132,10 +150,14 @@ fn read_requests(input: impl Read, sender: &SyncSender<Request>, wishes: &Wishes
     let mut input = BufReader::with_capacity(BUFFER, input);
     let mut scratch = Vec::new();
     while let Ok(Some(request)) = protocol::read(&mut input, &mut scratch) {
-        if let Request::Cancel { ticket } = request {
-            wishes.cancel(ticket);
-        } else if sender.send(request).is_err() {
-            return;
+        match request {
+            Request::Pause { ticket } => wishes.add(ticket, Wish::Pause),
+            Request::Cancel { ticket } => wishes.add(ticket, Wish::Cancel),
+            request => {
+                if sender.send(request).is_err() {
+                    return;
+                }
+            }
         }
     }
     // Nobody reads the outcome any more: what runs shall end now, and the queue with it.
@@ -187,12 +209,14 @@ impl<W: Write> Executor<W> {
                 };
                 self.voice.say(&event)
             }
-            Request::Run { ticket, bay, input, segments, milliseconds, keep } => {
+            Request::Run { ticket, bay, input, segments, from, until, milliseconds, keep } => {
                 let errand = Errand { ticket, bay, input, milliseconds };
                 self.run(errand, |bay, input, stop, teller, usage| {
                     let Bay { prepared, limits } = bay;
+                    let start = start(segments, from, limits)?;
                     let mut seen = Seen { keep, teller, usage };
-                    run::execute(&mut **prepared, input, segments, limits, stop, &mut seen)?;
+                    let until = until.map(SegmentIndex);
+                    run::execute(&mut **prepared, input, start, until, limits, stop, &mut seen)?;
                     Ok(Ended::Finished)
                 })
             }
@@ -209,7 +233,7 @@ impl<W: Write> Executor<W> {
             } => {
                 let errand = Errand { ticket, bay, input, milliseconds };
                 self.run(errand, |bay, input, stop, teller, usage| {
-                    let state = load(state, bay.limits.state)?;
+                    let state = load(state, bay.limits.state).map_err(Fault::checkpoint)?;
                     let which = Repeat {
                         index: SegmentIndex(index),
                         extent: Extent { steps, segments },
@@ -243,7 +267,7 @@ impl<W: Write> Executor<W> {
                 })
             }
             // The reader keeps these to itself.
-            Request::Cancel { .. } => Ok(()),
+            Request::Pause { .. } | Request::Cancel { .. } => Ok(()),
         }
     }
 
@@ -280,7 +304,8 @@ impl<W: Write> Executor<W> {
             None => Err(Fault::program("it was never prepared")),
             Some(bay) => {
                 let _beat = self.ticker.watch(Arc::clone(&stop), bay.prepared.pulse());
-                load(errand.input, bay.limits.input).and_then(|input| {
+                let input = load(errand.input, bay.limits.input);
+                input.map_err(|reason| Fault::Input { reason }).and_then(|input| {
                     usage.bytes_in = u64::try_from(input.len()).unwrap_or(u64::MAX);
                     body(bay, &input, &stop, &mut teller, &mut usage)
                 })
@@ -318,11 +343,25 @@ struct Errand {
     milliseconds: u64,
 }
 
-fn load(data: Data, limit: u64) -> Result<Vec<u8>, Fault> {
+/// Where a run starts, with its state.
+fn start(segments: u32, from: Option<Standing>, limits: &Limits) -> Result<Start, Fault> {
+    let Some(Standing { checkpoint, extent, state }) = from else {
+        return Ok(Start::Beginning { segments });
+    };
+    let state = load(state, limits.state).map_err(Fault::checkpoint)?;
+    Ok(Start::Checkpoint { checkpoint, extent, state })
+}
+
+/// Bytes that are not too many, or why there are none.
+fn load(data: Data, limit: u64) -> Result<Vec<u8>, String> {
     match data {
-        Data::Inline(bytes) => Ok(bytes),
-        Data::File(path) => artifact::read(&path, limit)
-            .map_err(|error| Fault::Input { reason: format!("{}: {error}", path.display()) }),
+        Data::Inline(bytes) if u64::try_from(bytes.len()).is_ok_and(|length| length <= limit) => {
+            Ok(bytes)
+        }
+        Data::Inline(_) => Err(format!("it has more than {limit} bytes")),
+        Data::File(path) => {
+            artifact::read(&path, limit).map_err(|error| format!("{}: {error}", path.display()))
+        }
     }
 }
 

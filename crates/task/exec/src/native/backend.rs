@@ -10,7 +10,7 @@ use super::image::{self, Image, ImageError, ImageLimits};
 use super::python::{self, Environment};
 use super::{Cgroup, Ended, Guest, How, Input, Probe, Root, Sandbox, SandboxError, Spec};
 use crate::backend::{Backend, Begun, Elsewhere, Missing, Prepared, Span, Work};
-use crate::fault::{Fault, Part, Refusal};
+use crate::fault::{Fault, Grown, Refusal};
 use crate::program::{Limits, Program};
 use crate::scratch::{self, Scratch};
 use serde::{Deserialize, Serialize};
@@ -163,13 +163,35 @@ impl Script {
     }
 }
 
+impl Script {
+    /// Steps of a run.
+    fn steps(&self) -> u64 {
+        self.settings.steps.unwrap_or(1)
+    }
+
+    /// A script begins at any step of its own run, and knows of no other.
+    fn check_steps(&self, told: u64) -> Result<(), Fault> {
+        let steps = self.steps();
+        if told == steps {
+            return Ok(());
+        }
+        Err(Fault::program(match self.settings.steps {
+            Some(_) => format!("a run of it has {steps} steps and not {told}"),
+            None => format!(
+                "it keeps no checkpoints, so a run of it is one step and not {told}: one that does \
+                 says its `steps` under [native]"
+            ),
+        }))
+    }
+}
+
 /// A checkpoint as one byte string: its files by name.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Checkpoint(Vec<(String, Vec<u8>)>);
 
 impl Prepared for Script {
     fn init(&mut self, _: &[u8], _: &mut Work<'_>) -> Result<Begun, Fault> {
-        Ok(Begun { state: Vec::new(), steps: self.settings.steps.unwrap_or(1) })
+        Ok(Begun { state: Vec::new(), steps: self.steps() })
     }
 
     fn advance(
@@ -179,6 +201,7 @@ impl Prepared for Script {
         span: Span,
         work: &mut Work<'_>,
     ) -> Result<Vec<u8>, Fault> {
+        self.check_steps(span.of)?;
         let folder = scratch().map_err(machine)?;
         let given = folder.path().join("input");
         fs::write(&given, input).map_err(machine)?;
@@ -285,8 +308,8 @@ fn judge(ended: &Ended, work: &Work<'_>) -> Result<(), Fault> {
             Err(Fault::Deadline { milliseconds: crate::stop::milliseconds(limits.time) })
         }
         How::Memory => Err(Fault::Memory { limit: limits.memory }),
-        How::Flood => Err(Fault::TooLarge { what: Part::Output, limit: limits.output }),
-        How::Disk => Err(Fault::TooLarge { what: Part::State, limit: limits.state }),
+        How::Flood => Err(Fault::TooLarge { what: Grown::Output, limit: limits.output }),
+        How::Disk => Err(Fault::TooLarge { what: Grown::State, limit: limits.state }),
     }
 }
 

@@ -19,6 +19,7 @@ mod check;
 mod mailbox;
 mod process;
 mod ticket;
+mod told;
 mod watch;
 
 pub use check::Check;
@@ -29,11 +30,11 @@ pub use ticket::{Outcome, Ticket};
 use crate::artifact;
 use crate::fault::{Fault, Refusal};
 use crate::program::{Class, Program};
-use crate::protocol::{Data, Request};
+use crate::protocol::{Data, Request, Standing};
 use crate::run::{Repeat, Repeated};
 use crate::walls::Grant;
 use check::{How, contradiction};
-use opengpu_types::{ArtifactId, ProgramId};
+use opengpu_types::{ArtifactId, ProgramId, SegmentIndex};
 use opengpu_verify::trace::Extent;
 use process::Process;
 use std::collections::BTreeMap;
@@ -41,6 +42,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use told::Asked;
 
 /// How long an executor may take to follow a wish before it is killed.
 pub const GRACE: Duration = Duration::from_secs(1);
@@ -50,9 +52,14 @@ pub const GRACE: Duration = Duration::from_secs(1);
 pub struct Errand {
     /// What the program reads.
     pub input: Data,
-    /// Segments that are wanted; as many as the program says if none.
+    /// Segments that are wanted; as many as the program says if none. A run that goes on has those with
+    /// which it began.
     pub segments: Option<u32>,
-    /// How long it may take; as long as the program says if none.
+    /// Where the run goes on; from the beginning if none.
+    pub from: Option<Standing>,
+    /// The segment after which it ends; the last one if none, or if there are fewer.
+    pub until: Option<SegmentIndex>,
+    /// How long it may take; as long as the program says if none. Each part has its own time.
     pub time: Option<Duration>,
     /// Folder for the states, one file per segment; nobody wants them if none.
     pub keep: Option<PathBuf>,
@@ -61,7 +68,7 @@ pub struct Errand {
 impl Errand {
     /// A run on this input, otherwise as the program says.
     pub const fn new(input: Data) -> Self {
-        Self { input, segments: None, time: None, keep: None }
+        Self { input, segments: None, from: None, until: None, time: None, keep: None }
     }
 }
 
@@ -124,15 +131,18 @@ impl Supervisor {
         let errands = errands.into_iter().map(|errand| {
             let time = errand.time.unwrap_or(limits.time).min(limits.time);
             let segments = errand.segments.unwrap_or(manifest.segments);
+            let asked = Asked::new(segments, errand.from.as_ref(), errand.until);
             let request = move |ticket, milliseconds| Request::Run {
                 ticket,
                 bay,
                 input: errand.input,
                 segments,
+                from: errand.from,
+                until: errand.until.map(|until| until.0),
                 milliseconds,
                 keep: errand.keep,
             };
-            (time, request)
+            (time, asked, request)
         });
         Ok(process.submit(errands)?)
     }
@@ -160,7 +170,7 @@ impl Supervisor {
             emitted,
             milliseconds,
         };
-        only(process.submit([(program.manifest.limits.time, request)])?)
+        only(process.submit([(program.manifest.limits.time, Asked::default(), request)])?)
     }
 
     /// Checks what was claimed for a segment, by the class of its program: by repeating the segment, or
@@ -211,7 +221,8 @@ impl Supervisor {
             segments,
             milliseconds,
         };
-        let ticket = only(process.submit([(program.manifest.limits.time, request)])?)?;
+        let time = program.manifest.limits.time;
+        let ticket = only(process.submit([(time, Asked::default(), request)])?)?;
         Ok(How::Weighed { ticket, unchanged })
     }
 

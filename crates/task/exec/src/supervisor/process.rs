@@ -2,6 +2,7 @@
 
 use super::mailbox::{self, mailbox};
 use super::ticket::Ticket;
+use super::told::Asked;
 use super::{GRACE, StartError, watch};
 use crate::fault::Fault;
 use crate::program::Program;
@@ -116,7 +117,7 @@ struct OpenTicket {
     cancelled: Option<Instant>,
     /// Whether there is a run, of which there can be news; otherwise a program is made ready.
     runs: bool,
-    /// Bytes of output so far.
+    /// Bytes of output so far, in the whole run.
     emitted: u64,
 }
 
@@ -146,10 +147,21 @@ impl Shared {
         entry.cancelled = Some(Instant::now());
         drop(open);
         self.changed.notify_all();
-        // A pipe that is full or broken belongs to a process that is killed after the grace, which
-        // ends this write, too.
+        self.wish(&Request::Cancel { ticket });
+    }
+
+    /// Tells the executor to end a run at the next checkpoint.
+    pub(super) fn pause(&self, ticket: u64) {
+        if self.lock().tickets.contains_key(&ticket) {
+            self.wish(&Request::Pause { ticket });
+        }
+    }
+
+    fn wish(&self, request: &Request) {
+        // A pipe that is full or broken belongs to a process that is killed after the grace, or when
+        // its time is over, which ends this write, too.
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = writer.send([&Request::Cancel { ticket }]);
+        let _ = writer.send([request]);
     }
 
     /// Kills the process for a reason, which its first ticket is told.
@@ -342,7 +354,7 @@ impl Process {
             let mut open = self.shared.lock();
             open.memory = open.memory.max(limits.memory.saturating_add(OVERHEAD));
             open.output = open.output.max(limits.output);
-            open.add(news, limits.time, false)
+            open.add(news, limits.time, None)
         };
         self.shared.changed.notify_all();
         let folder = std::path::absolute(program.folder())?;
@@ -366,20 +378,20 @@ impl Process {
         }
     }
 
-    /// Orders runs; each is given its number and its milliseconds.
+    /// Orders runs with what is asked of each; it is given its number and its milliseconds.
     pub(super) fn submit<R: FnOnce(u64, u64) -> Request>(
         &self,
-        errands: impl IntoIterator<Item = (Duration, R)>,
+        errands: impl IntoIterator<Item = (Duration, Asked, R)>,
     ) -> io::Result<Vec<Ticket>> {
         let mut tickets = Vec::new();
         let mut requests = Vec::new();
         {
             let mut open = self.shared.lock();
-            for (time, request) in errands {
+            for (time, asked, request) in errands {
                 let (news, receiver) = mailbox();
-                let number = open.add(news, time, true);
+                let number = open.add(news, time, Some(asked.emitted_before()));
                 requests.push(request(number, milliseconds(time)));
-                tickets.push(Ticket::new(number, receiver, Arc::clone(&self.shared)));
+                tickets.push(Ticket::new(number, receiver, Arc::clone(&self.shared), asked));
             }
         }
         self.shared.changed.notify_all();
@@ -397,13 +409,15 @@ impl Process {
 }
 
 impl Open {
-    fn add(&mut self, news: mailbox::Sender, time: Duration, runs: bool) -> u64 {
+    /// Adds a run that goes on after so much output; otherwise a program is made ready.
+    fn add(&mut self, news: mailbox::Sender, time: Duration, run: Option<u64>) -> u64 {
         let number = self.next;
         self.next = self.next.saturating_add(1);
         if self.tickets.is_empty() {
             self.since = Some(Instant::now());
         }
-        let ticket = OpenTicket { news: Arc::new(news), time, cancelled: None, runs, emitted: 0 };
+        let (runs, emitted) = (run.is_some(), run.unwrap_or(0));
+        let ticket = OpenTicket { news: Arc::new(news), time, cancelled: None, runs, emitted };
         match &self.epitaph {
             Some(fault) => ticket.end(fault.clone()),
             None => drop(self.tickets.insert(number, ticket)),
@@ -523,7 +537,7 @@ mod tests {
         let fault = Fault::Memory { limit: 1 };
         let mut open = Open { epitaph: Some(fault.clone()), ..Open::default() };
         let (news, receiver) = mailbox();
-        open.add(news, Duration::ZERO, true);
+        open.add(news, Duration::ZERO, Some(0));
         assert!(open.is_idle(), "it would wait for ever");
         let usage = Usage::default();
         assert_eq!(receiver.receive(), Some(News::Failed { fault, usage }));

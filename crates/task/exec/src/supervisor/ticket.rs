@@ -2,14 +2,16 @@
 
 use super::mailbox::Receiver;
 use super::process::Shared;
+use super::told::{Asked, Told};
 use crate::backend::Weighed;
 use crate::fault::Fault;
 use crate::protocol::News;
 use crate::run::Repeated;
 use crate::usage::Usage;
-use opengpu_types::Segment;
-use opengpu_verify::trace::{self, Extent};
+use opengpu_types::{Checkpoint, Segment};
+use opengpu_verify::trace::{self, Extent, Part};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A run that was begun. Dropping it cancels the run.
 #[derive(Debug)]
@@ -17,25 +19,53 @@ pub struct Ticket {
     number: u64,
     news: Receiver,
     shared: Arc<Shared>,
+    asked: Asked,
+    /// Whether it was wished that it ends at the next checkpoint.
+    paused: Arc<AtomicBool>,
     over: bool,
 }
 
 /// What a finished run left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The output.
+    /// What its segments added to the output.
     pub output: Vec<u8>,
-    /// The segments, the beginning first.
+    /// Which part of the whole run it was.
+    pub part: Part,
+    /// Where it went on; none if it began.
+    pub from: Option<Checkpoint>,
+    /// The segments; the first one is the beginning, or where it went on.
     pub segments: Vec<Segment>,
-    /// Steps that the run took.
-    pub steps: u64,
     /// What it used.
     pub usage: Usage,
 }
 
+impl Outcome {
+    /// Where the run stands now; none if its segments are not those of a run.
+    pub fn checkpoint(&self) -> Option<Checkpoint> {
+        trace::checkpoint(self.from.as_ref(), &self.segments)
+    }
+}
+
 impl Ticket {
-    pub(super) const fn new(number: u64, news: Receiver, shared: Arc<Shared>) -> Self {
-        Self { number, news, shared, over: false }
+    pub(super) fn new(number: u64, news: Receiver, shared: Arc<Shared>, asked: Asked) -> Self {
+        Self { number, news, shared, asked, paused: Arc::default(), over: false }
+    }
+
+    /// Wishes that the run ends at the next checkpoint, as a part that can go on elsewhere. It takes one
+    /// segment at most; who has not so much time cancels.
+    pub fn pause(&self) {
+        self.pauser()();
+    }
+
+    /// Pauses from elsewhere.
+    pub fn pauser(&self) -> impl Fn() + Send + Sync + 'static {
+        let (shared, number, paused) =
+            (Arc::clone(&self.shared), self.number, Arc::clone(&self.paused));
+        move || {
+            paused.store(true, Ordering::SeqCst);
+            shared.pause(number);
+        }
     }
 
     /// Wishes that the run ends. Its last news still comes.
@@ -50,28 +80,21 @@ impl Ticket {
     }
 
     /// Waits until the run has ended, and shows the news on the way. An executor is not trusted: what
-    /// it says must be what a run looks like, and fit together.
+    /// it says must be what was asked for, and fit together.
     pub fn wait(self, mut see: impl FnMut(&News)) -> Result<Outcome, (Fault, Usage)> {
-        let mut extent = Extent { steps: 0, segments: 0 };
-        let (mut segments, mut output) = (Vec::new(), Vec::new());
+        let (mut told, paused) = (Told::new(self.asked), Arc::clone(&self.paused));
+        let wrong = |how| (broken(how), Usage::default());
         for news in self {
             see(&news);
             match news {
-                News::Begun { steps, segments } => extent = Extent { steps, segments },
-                News::Emitted(bytes) => output.extend_from_slice(&bytes),
-                News::Segment(segment) => segments.push(segment),
+                News::Begun { steps, segments } => {
+                    told.begun(Extent { steps, segments }).map_err(wrong)?;
+                }
+                News::Emitted(bytes) => told.emitted(&bytes),
+                News::Segment(segment) => told.segment(segment).map_err(wrong)?,
                 News::Finished { usage } => {
-                    let count = u32::try_from(segments.len()).ok();
-                    if !extent.is_possible() || count != extent.segments.checked_add(1) {
-                        return Err((broken("it told of other segments than it has"), usage));
-                    }
-                    if !usage.fits(&segments) {
-                        return Err((broken("its usage is not that of its segments"), usage));
-                    }
-                    if trace::parts(&segments, &output).is_none() {
-                        return Err((broken("the output does not match its segments"), usage));
-                    }
-                    return Ok(Outcome { output, segments, steps: extent.steps, usage });
+                    let ended = told.finished(usage, paused.load(Ordering::SeqCst));
+                    return ended.map_err(|how| (broken(how), usage));
                 }
                 News::Failed { fault, usage } => return Err((fault, usage)),
                 News::Repeated { usage, .. } | News::Weighed { usage, .. } => {
@@ -79,7 +102,7 @@ impl Ticket {
                 }
             }
         }
-        Err((broken("it said nothing"), Usage::default()))
+        Err(wrong("it said nothing"))
     }
 
     /// Waits for a repeated segment and the state after it.

@@ -4,7 +4,7 @@
 
 use super::chain;
 use crate::backend::Work;
-use crate::fault::{Fault, Part, Refusal};
+use crate::fault::{Fault, Grown, Refusal};
 use crate::stop::Stop;
 use std::sync::Arc;
 use wasmtime::{
@@ -293,7 +293,7 @@ impl<'a> Visit<'a> {
         let (start, length) = halves(given);
         let limit = self.state_limit;
         if u64::try_from(length).is_ok_and(|length| length > limit) {
-            return Err(Fault::TooLarge { what: Part::State, limit });
+            return Err(Fault::TooLarge { what: Grown::State, limit });
         }
         let bytes =
             start.checked_add(length).and_then(|end| self.memory.data(&self.store).get(start..end));

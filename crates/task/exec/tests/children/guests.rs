@@ -26,6 +26,16 @@ pub(crate) const SUM: &str = r"
       (i64.add (i64.load (local.get $place))
                (i64.mul (local.get $number) (local.get $number))))
     (i64.or (i64.shl (i64.extend_i32_u (local.get $place)) (i64.const 32)) (i64.const 8))";
+/// The same, after a while.
+pub(crate) const SLOW: &str = r"(local $left i64)
+    (local.set $left (i64.const 4000000))
+    (loop $on
+      (local.set $left (i64.sub (local.get $left) (i64.const 1)))
+      (br_if $on (i64.ne (local.get $left) (i64.const 0))))
+    (i64.store (local.get $place)
+      (i64.add (i64.load (local.get $place))
+               (i64.mul (local.get $number) (local.get $number))))
+    (i64.or (i64.shl (i64.extend_i32_u (local.get $place)) (i64.const 32)) (i64.const 8))";
 /// Never ends.
 pub(crate) const SPIN: &str = "(loop $on (br $on)) (unreachable)";
 /// Keeps asking for memory.

@@ -14,6 +14,8 @@
 #![expect(clippy::print_stderr, clippy::print_stdout, reason = "executors that misbehave")]
 
 mod guests;
+mod kinds;
+mod parts;
 mod supervisor;
 mod traces;
 #[cfg(target_os = "linux")]
@@ -28,55 +30,8 @@ fn main() -> ExitCode {
     if let Some(code) = opengpu_exec::native::inner_main(std::env::args_os().skip(1)) {
         return code;
     }
-    match std::env::args().nth(1).as_deref() {
-        Some("executor") => {
-            opengpu_exec::child::serve().unwrap();
-            return ExitCode::SUCCESS;
-        }
-        #[cfg(target_os = "linux")]
-        Some("evil") => {
-            walls::serve();
-            return ExitCode::SUCCESS;
-        }
-        Some("scales") => {
-            traces::serve();
-            return ExitCode::SUCCESS;
-        }
-        // Executors that have been taken over by what they run.
-        Some("mute") => {
-            let _ = std::io::read_to_string(std::io::stdin());
-            return ExitCode::SUCCESS;
-        }
-        Some("deaf") => loop {
-            std::thread::park();
-        },
-        Some("liar") => {
-            println!("I am an executor, believe me.");
-            return ExitCode::SUCCESS;
-        }
-        Some("abort") => {
-            eprintln!("the driver is on fire");
-            std::process::abort();
-        }
-        Some("glutton") => devour(),
-        // It is ready, says so, and takes all memory while nobody wants anything.
-        Some("idle glutton") => {
-            say(&[0, 0]);
-            devour();
-        }
-        // News of a run while a program is made ready: its number is that of the preparation.
-        Some("premature") => loop {
-            say(&[2, 1, 0, 1]);
-        },
-        // Ready, and then output without an end for the first run.
-        Some("flood") => {
-            say(&[0, 0]);
-            let emitted = [[2, 2, 1, 0x80, 0x80, 0x04].as_slice(), &[7; 65_536]].concat();
-            loop {
-                say(&emitted);
-            }
-        }
-        _ => {}
+    if let Some(code) = std::env::args().nth(1).and_then(|role| play(&role)) {
+        return code;
     }
     #[cfg(target_os = "linux")]
     let more = walls::TESTS;
@@ -85,6 +40,8 @@ fn main() -> ExitCode {
     let trials: Vec<Trial> = supervisor::TESTS
         .iter()
         .chain(traces::TESTS)
+        .chain(parts::TESTS)
+        .chain(kinds::TESTS)
         .chain(more)
         .map(|(name, test)| {
             Trial::test(*name, move || {
@@ -94,6 +51,47 @@ fn main() -> ExitCode {
         })
         .collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// Is an executor, good or not, if that is its role.
+fn play(role: &str) -> Option<ExitCode> {
+    match role {
+        "executor" => opengpu_exec::child::serve().unwrap(),
+        #[cfg(target_os = "linux")]
+        "evil" => walls::serve(),
+        "scales" => traces::serve(),
+        "puppet" => parts::speak(),
+        // Executors that have been taken over by what they run.
+        "mute" => drop(std::io::read_to_string(std::io::stdin())),
+        "deaf" => loop {
+            std::thread::park();
+        },
+        "liar" => println!("I am an executor, believe me."),
+        "abort" => {
+            eprintln!("the driver is on fire");
+            std::process::abort();
+        }
+        "glutton" => devour(),
+        // It is ready, says so, and takes all memory while nobody wants anything.
+        "idle glutton" => {
+            say(&[0, 0]);
+            devour();
+        }
+        // News of a run while a program is made ready: its number is that of the preparation.
+        "premature" => loop {
+            say(&[2, 1, 0, 1]);
+        },
+        // Ready, and then output without an end for the first run.
+        "flood" => {
+            say(&[0, 0]);
+            let emitted = [[2, 2, 1, 0x80, 0x80, 0x04].as_slice(), &[7; 65_536]].concat();
+            loop {
+                say(&emitted);
+            }
+        }
+        _ => return None,
+    }
+    Some(ExitCode::SUCCESS)
 }
 
 /// Says one message of the protocol.

@@ -1,7 +1,8 @@
 //! What the supervisor makes of executors that work, fail, hang and lie.
 
 use crate::guests::{EMIT, GROW, SPIN, SUM, guest, launch, supervisor};
-use opengpu_exec::{Data, Errand, Fault, News, Refusal, StartError, Supervisor};
+use opengpu_exec::{Data, Errand, Fault, Grown, News, Refusal, StartError, Supervisor};
+use opengpu_verify::trace::{Extent, Part};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -47,7 +48,8 @@ fn a_run_gives_output_segments_and_usage() {
     let emitted: Vec<u8> =
         (1..=20).chain([20]).flat_map(|steps| sum(steps).to_le_bytes()).collect();
     assert_eq!(outcome.output, emitted, "every step emits, and the end gives the state again");
-    assert_eq!((outcome.steps, outcome.segments.len()), (20, 9));
+    assert_eq!(outcome.part, Part::whole(Extent { steps: 20, segments: 8 }));
+    assert_eq!(outcome.segments.len(), 9);
     let added: Vec<_> = outcome.segments.iter().map(|it| it.metered.bytes_out / 8).collect();
     assert_eq!(added, [0, 2, 3, 2, 3, 2, 3, 2, 4], "the end belongs to the last segment");
     let usage = outcome.usage;
@@ -87,7 +89,7 @@ fn every_limit_ends_a_run_with_its_own_fault() {
         (SPIN, "fuel = 100_000", Fault::Fuel { limit: 100_000 }),
         (SPIN, "seconds = 1\nfuel = 1_000_000_000_000_000", Fault::Deadline { milliseconds: 1000 }),
         (GROW, "memory = '4 MiB'", Fault::Memory { limit: 4 << 20 }),
-        (long, "state = '4 KiB'", Fault::TooLarge { what: opengpu_exec::Part::State, limit: 4096 }),
+        (long, "state = '4 KiB'", Fault::TooLarge { what: Grown::State, limit: 4096 }),
         (wide, "state = '256 MiB'", Fault::program("what it gave does not lie inside its memory")),
         ("(unreachable)", "", Fault::program("wasm trap: wasm `unreachable` instruction executed")),
     ];
@@ -101,7 +103,7 @@ fn every_limit_ends_a_run_with_its_own_fault() {
     }
     let guest = guest(1, EMIT, SUM, "output = '8'");
     let (fault, _) = supervisor.run(&guest.program, inline(1)).unwrap().wait(|_| {}).unwrap_err();
-    assert_eq!(fault, Fault::TooLarge { what: opengpu_exec::Part::Output, limit: 8 });
+    assert_eq!(fault, Fault::TooLarge { what: Grown::Output, limit: 8 });
     let guest = self::guest(1, "", SUM, "input = '7'");
     let (fault, _) = supervisor.run(&guest.program, inline(1)).unwrap().wait(|_| {}).unwrap_err();
     assert!(matches!(fault, Fault::Input { .. }), "{fault}");

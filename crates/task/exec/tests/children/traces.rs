@@ -4,13 +4,13 @@ use crate::guests::{EMIT, Guest, SUM, guest, supervisor};
 use opengpu_exec::backend::{Backend, Begun, Missing, Prepared, Span, Weighed, Work};
 use opengpu_exec::compare::Comparison;
 use opengpu_exec::program::Kind;
-use opengpu_exec::record::{Facts, INPUT, OUTPUT, Record, RecordError, STATES};
+use opengpu_exec::record::{INPUT, OUTPUT, Record, RecordError, STATES};
 use opengpu_exec::run::{Repeat, Repeated};
 use opengpu_exec::{
     Data, Errand, Fault, Outcome, Program, Refusal, Registry, Usage, artifact, child,
 };
 use opengpu_types::{ArtifactId, Metered, Segment, SegmentIndex};
-use opengpu_verify::trace::{Emitted, Extent};
+use opengpu_verify::trace::{Emitted, Extent, Part};
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -65,10 +65,9 @@ fn repeat(record: &Record, index: u32) -> Comparison {
 
 /// A run as its provider tells it.
 fn told(record: &Record, output: Vec<u8>) -> Outcome {
-    let segments =
-        (0..=record.extent().segments).map(|index| record.segment(index).unwrap()).collect();
-    let Facts { steps, usage, .. } = record.facts;
-    Outcome { output, segments, steps, usage }
+    let part = record.part();
+    let segments = (0..=part.last.0).map(|index| record.segment(index).unwrap()).collect();
+    Outcome { output, part, from: None, segments, usage: record.facts.usage }
 }
 
 fn the_same_run_has_the_same_root() {
@@ -163,7 +162,7 @@ fn a_run_that_was_cut_short_is_found() {
 fn a_run_without_steps_is_its_beginning() {
     let guest = guest(0, EMIT, SUM, "");
     let (record, _folder) = record(&guest, 5);
-    assert_eq!(record.extent(), Extent { steps: 0, segments: 0 });
+    assert_eq!(record.part(), Part::whole(Extent { steps: 0, segments: 0 }));
     assert_eq!(record.claimed(0).unwrap().emitted, 7u64.to_le_bytes(), "its end is the output");
     assert_eq!(repeat(&record, 0), Comparison::Equal);
 }
@@ -176,6 +175,7 @@ fn what_nobody_can_repeat_is_found() {
     let mut lie = told(&honest, output);
     let mut last = lie.segments.pop().unwrap();
     lie.segments.truncate(1);
+    lie.part = Part::whole(Extent { segments: 1, ..lie.part.extent });
     last.index = SegmentIndex(1);
     last.metered = Metered::default();
     last.metered.bytes_out = u64::try_from(lie.output.len()).unwrap();

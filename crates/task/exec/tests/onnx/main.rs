@@ -150,7 +150,7 @@ const POSTER: [[i64; 4]; 3] = [[50, 60, 311, 123], [50, 150, 311, 213], [60, 400
 fn text_is_found_where_it_stands() {
     let program = Program::open(&example()).unwrap();
     let outcome = run(&program, fs::read(example().join("pictures.tar")).unwrap()).unwrap();
-    assert_eq!((outcome.steps, outcome.segments.len()), (4, 5));
+    assert_eq!((outcome.part.extent.steps, outcome.segments.len()), (4, 5));
     let found = lines(&outcome);
     let names: Vec<&str> = found.iter().map(|line| line["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["sign.png", "receipt.png", "poster.png", "landscape.png"]);
