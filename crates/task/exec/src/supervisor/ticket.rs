@@ -9,7 +9,7 @@ use crate::protocol::News;
 use crate::run::Repeated;
 use crate::usage::Usage;
 use opengpu_types::{Checkpoint, Segment};
-use opengpu_verify::trace::{self, Extent, Part};
+use opengpu_verify::trace::{self, Part};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -80,18 +80,15 @@ impl Ticket {
     }
 
     /// Waits until the run has ended, and shows the news on the way. An executor is not trusted: what
-    /// it says must be what was asked for, and fit together.
+    /// it says must be what was asked for, and fit together; what is not so is not shown.
     pub fn wait(self, mut see: impl FnMut(&News)) -> Result<Outcome, (Fault, Usage)> {
         let (mut told, paused) = (Told::new(self.asked), Arc::clone(&self.paused));
         let wrong = |how| (broken(how), Usage::default());
         for news in self {
+            told.hear(&news).map_err(wrong)?;
             see(&news);
             match news {
-                News::Begun { steps, segments } => {
-                    told.begun(Extent { steps, segments }).map_err(wrong)?;
-                }
-                News::Emitted(bytes) => told.emitted(&bytes),
-                News::Segment(segment) => told.segment(segment).map_err(wrong)?,
+                News::Begun { .. } | News::Emitted(_) | News::Segment(_) => {}
                 News::Finished { usage } => {
                     let ended = told.finished(usage, paused.load(Ordering::SeqCst));
                     return ended.map_err(|how| (broken(how), usage));

@@ -6,7 +6,7 @@
 //! the trace is for.
 
 use super::ticket::Outcome;
-use crate::protocol::Standing;
+use crate::protocol::{News, Standing};
 use crate::usage::Usage;
 use opengpu_types::{Checkpoint, Segment, SegmentIndex};
 use opengpu_verify::trace::{self, Extent, Part};
@@ -59,8 +59,26 @@ impl Told {
         Self { asked, part: None, segments: Vec::new(), output: Vec::new() }
     }
 
+    /// Takes news of a run on its way, or says what is wrong with them.
+    pub(super) fn hear(&mut self, news: &News) -> Result<(), &'static str> {
+        match news {
+            News::Begun { steps, segments } => {
+                self.begun(Extent { steps: *steps, segments: *segments })
+            }
+            News::Segment(segment) => self.segment(*segment),
+            News::Emitted(bytes) => {
+                self.output.extend_from_slice(bytes);
+                Ok(())
+            }
+            News::Finished { .. }
+            | News::Repeated { .. }
+            | News::Weighed { .. }
+            | News::Failed { .. } => Ok(()),
+        }
+    }
+
     /// The run is so long.
-    pub(super) fn begun(&mut self, extent: Extent) -> Result<(), &'static str> {
+    fn begun(&mut self, extent: Extent) -> Result<(), &'static str> {
         if self.part.is_some() {
             return Err("it began twice");
         }
@@ -68,13 +86,8 @@ impl Told {
         self.part.map(drop).ok_or("it told of another run than was asked for")
     }
 
-    /// The next bytes of the output.
-    pub(super) fn emitted(&mut self, bytes: &[u8]) {
-        self.output.extend_from_slice(bytes);
-    }
-
     /// The next segment is over.
-    pub(super) fn segment(&mut self, segment: Segment) -> Result<(), &'static str> {
+    fn segment(&mut self, segment: Segment) -> Result<(), &'static str> {
         let part = self.part.ok_or("it told of a segment before it began")?;
         let place = u32::try_from(self.segments.len()).ok();
         if part.place(segment.index) != place {

@@ -234,7 +234,7 @@ fn a_paused_run_loses_nothing() {
 }
 
 fn a_run_that_waits_can_be_paused() {
-    let spinning = guest(1, "", SPIN, "seconds = 3600\nfuel = 1_000_000_000_000_000");
+    let spinning = guest(1, "", SPIN, "seconds = 20\nfuel = 1_000_000_000_000_000");
     let supervisor = supervisor("executor");
     let mut tickets = supervisor.run_all(&spinning.program, vec![inline(1), inline(2)]).unwrap();
     let (second, first) = (tickets.pop().unwrap(), tickets.pop().unwrap());
