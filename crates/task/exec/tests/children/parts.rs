@@ -20,7 +20,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("a_part_that_was_kept_can_be_checked_and_goes_on", a_part_that_was_kept_goes_on),
     ("only_the_state_that_was_named_goes_on", only_the_state_that_was_named_goes_on),
     ("all_parts_together_have_the_room_of_one_run", all_parts_together_have_the_room_of_one_run),
-    ("a_paused_run_ends_at_a_checkpoint_and_loses_nothing", a_paused_run_loses_nothing),
+    ("a_paused_run_loses_nothing", a_paused_run_loses_nothing),
     ("a_run_that_waits_can_be_paused", a_run_that_waits_can_be_paused),
     ("a_paused_run_can_still_be_cancelled", a_paused_run_can_still_be_cancelled),
     ("an_executor_tells_of_the_part_that_was_asked_for", an_executor_tells_of_the_part),
