@@ -49,7 +49,10 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
             context.make_home()?;
             run::run(context, &arguments)
         }
-        Command::Continue(arguments) => go_on::run(context, &arguments),
+        Command::Continue(arguments) => {
+            context.make_home()?;
+            go_on::run(context, &arguments)
+        }
         Command::Segment(arguments) => segment::run(context, &arguments),
         Command::List => list::run(context),
         Command::Remove(arguments) => remove::run(context, &arguments),
