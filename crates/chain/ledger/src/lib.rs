@@ -47,6 +47,7 @@ pub use error::{BlockError, Corruption, Halt, Invalid, Rejection};
 pub use execution::{BlockContext, Executed, Execution, MAX_TIME_STEP};
 pub use fee::{fee_of, next_base_fee};
 pub use genesis::{GenesisError, check_genesis, genesis_seats};
+pub use market::alarms;
 pub use predict::{block_keys, predicted_keys};
 pub use stake::{
     rewards::{claimable, stake_of},

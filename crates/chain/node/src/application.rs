@@ -15,6 +15,7 @@
 //! nothing is changed but what is known about proposals.
 
 use crate::{
+    alarms::Alarms,
     block::{Block, Context},
     committee::{Scheme, consensus_key},
     epochs::Opening,
@@ -74,6 +75,8 @@ pub struct Application<T> {
     pub beacon: Arc<BeaconKeypair>,
     /// What is proposed.
     pub mempool: Mempool,
+    /// When the chain has something to do by itself.
+    pub alarms: Alarms,
     /// Where consensus stands.
     pub turn: Turn,
     /// Checks signatures.
@@ -231,6 +234,7 @@ where
             }
             Err(error) => stop(&error),
         };
+        self.alarms.set(output.alarms);
         self.discard(height, &candidates, &output.left_out);
         let included = candidates
             .iter()
@@ -290,6 +294,7 @@ where
             tracing::warn!(height = header.height.0, holding, "block refused");
             return None;
         }
+        self.alarms.set(output.alarms);
         if candidate {
             let parent = ancestry.next().await?;
             let before = parent.inner().header().beacon;

@@ -20,6 +20,7 @@
 //! returned handle ends the node, also inside a simulation.
 
 use crate::{
+    alarms::Alarms,
     application::Application,
     archive::{self, History, REPLAY_BUFFER, SECTION, WRITE_BUFFER},
     block::Block,
@@ -228,7 +229,9 @@ where
     let (announce, openings) = mpsc::unbounded_channel();
     let signatures = Signatures::new(config.genesis.chain);
     let turn = Turn::default();
+    let alarms = Alarms::default();
     let application = Application {
+        alarms: alarms.clone(),
         genesis: config.genesis.clone(),
         beacon: config.keys.beacon.clone(),
         mempool: config.mempool.clone(),
@@ -305,7 +308,7 @@ where
     marshal_actor.start(state.clone(), buffer, resolver);
     stateful.start();
 
-    let paced = Paced::new(state.clone(), config.mempool.clone());
+    let paced = Paced::new(state.clone(), config.mempool.clone(), alarms);
     let automaton =
         Deferred::new(context.child("automaton"), paced, marshal.clone(), epocher.clone());
     let (send, outbox) = mpsc::channel(forward::OUTBOX);

@@ -17,10 +17,10 @@ use commonware_runtime::Spawner;
 use commonware_storage::{Context as StorageContext, qmdb::any::batch::Slot};
 use opengpu_ledger::{
     BlockContext, BlockError, Changes, Corruption, Executed, Execution, Halt, Invalid, Rejection,
-    State, Unloaded, block_keys, epoch_of, predicted_keys, tables,
+    State, Unloaded, alarms, block_keys, epoch_of, predicted_keys, tables,
 };
 use opengpu_types::{
-    ChainState, Digest, Entry, Genesis, Key, Receipt, Record, SeatSet, SignedTransaction,
+    ChainState, Digest, Entry, Genesis, Key, Millis, Receipt, Record, SeatSet, SignedTransaction,
 };
 use std::{
     borrow::Borrow,
@@ -95,6 +95,8 @@ where
     pub chain: ChainState,
     /// Who votes in the block's epoch.
     pub seats: SeatSet,
+    /// Times at which the block wants to be followed by another one.
+    pub alarms: Vec<Millis>,
     /// Transactions left out, by their place, when proposing.
     pub left_out: BTreeMap<usize, Invalid>,
 }
@@ -153,8 +155,9 @@ where
     let chain = chain_after(&executed)?;
     let (receipts, next_seats) = (executed.receipts_root(), executed.next_seats);
     let receipt_list = executed.receipts;
+    let alarms = alarms(&executed.changes).collect();
     let sealed = desk.seal(executed.changes).await?;
-    Ok(Output { sealed, receipts, receipt_list, next_seats, chain, seats, left_out })
+    Ok(Output { sealed, receipts, receipt_list, next_seats, chain, seats, alarms, left_out })
 }
 
 /// Ends the block, loading what that needs.

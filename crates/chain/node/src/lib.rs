@@ -15,6 +15,7 @@
     reason = "handles of the engine's actors have none, and ours consist of them"
 )]
 
+pub mod alarms;
 pub mod application;
 pub mod archive;
 pub mod block;

@@ -1,4 +1,5 @@
-//! When a leader builds: at once if there is work, otherwise a second after the parent.
+//! When a leader builds: at once if there is work, when an alarm rings, otherwise a second after the
+//! parent.
 //!
 //! [`Paced`] stands between consensus and the state. The wait is here and not in the state machine's
 //! `propose`, because the state's actor does nothing else while it builds: blocks that become final
@@ -8,6 +9,7 @@
 //! took still waits in its pool then, so it may build an empty block a moment early; nothing worse.
 
 use crate::{
+    alarms::Alarms,
     application::sleep_until,
     block::{Block, Context},
     committee::Scheme,
@@ -28,12 +30,13 @@ use futures::StreamExt as _;
 pub struct Paced<A> {
     state: A,
     mempool: Mempool,
+    alarms: Alarms,
 }
 
 impl<A> Paced<A> {
-    /// Proposals of `state` that wait for something in `mempool`.
-    pub const fn new(state: A, mempool: Mempool) -> Self {
-        Self { state, mempool }
+    /// Proposals of `state` that wait for something in `mempool`, or for one of the `alarms`.
+    pub const fn new(state: A, mempool: Mempool, alarms: Alarms) -> Self {
+        Self { state, mempool, alarms }
     }
 }
 
@@ -64,7 +67,9 @@ where
         input: A::Input,
     ) -> Option<Digested<Block>> {
         let parent = ancestry.next().await?;
-        let idle_until = timing::idle_until(parent.inner().header().time);
+        let parent_time = parent.inner().header().time;
+        let idle_until = timing::idle_until(parent_time);
+        let idle_until = self.alarms.after(parent_time).map_or(idle_until, |it| it.min(idle_until));
         select! {
             () = self.mempool.ready() => {},
             () = sleep_until(&runtime, idle_until) => {},

@@ -40,10 +40,8 @@ impl Rung {
 
     /// How often it is audited when its leases may be paid so much together.
     pub fn audits(&self, open: Amount) -> Permille {
-        let record = match self.clean {
-            0..=CLEAN => 1000,
-            clean => (u128::from(CLEAN).saturating_mul(1000) / u128::from(clean.max(1))).max(LEAST),
-        };
+        let share = u128::from(CLEAN).saturating_mul(1000).checked_div(u128::from(self.clean));
+        let record = share.map_or(1000, |share| share.clamp(LEAST, 1000));
         let all = self.stake.plus(open).unwrap_or(Amount::CAP);
         let borne = open.mul_div(1000, all.0.max(1)).map_or(1000, |share| share.0);
         let rate = if self.is_newcomer() { 1000 } else { record.max(borne) };

@@ -103,6 +103,7 @@ fn golden() -> Vec<(Operation, &'static str)> {
 }
 
 /// Every operation on the market and its line.
+#[expect(clippy::too_many_lines, reason = "one after the other")]
 fn golden_market() -> Vec<(MarketOperation, String)> {
     let amount: Amount = "1.5".parse().unwrap();
     let keys = |byte: u8| {

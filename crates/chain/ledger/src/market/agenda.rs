@@ -7,7 +7,7 @@
 use super::Market;
 use crate::{
     error::{Corruption, Halt},
-    state::State,
+    state::{Changes, State},
     table::tables::{AgendaPages, Agendas, Tasks, Ticks},
 };
 use opengpu_types::{Agenda, AgendaPage, Alarm, Key, Millis, TaskId, Tick};
@@ -48,6 +48,14 @@ fn place_of(number: u32) -> (u32, usize) {
     let page = number.checked_div(most).unwrap_or(0);
     let place = number.checked_rem(most).unwrap_or(0);
     (page, usize::try_from(place).unwrap_or(0))
+}
+
+/// When the alarms that a block has set ring.
+pub fn alarms(changes: &Changes) -> impl Iterator<Item = Millis> {
+    changes.iter().filter_map(|(key, entry)| match key {
+        Key::Tick(tick) if entry.is_some() => Some(time_of(*tick)),
+        _ => None,
+    })
 }
 
 impl<S: State> Market<'_, S> {

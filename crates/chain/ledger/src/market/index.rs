@@ -55,7 +55,6 @@ fn accrue(index: &mut ClassIndex, now: Millis, parameters: &MarketParameters) {
 }
 
 #[cfg(test)]
-#[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
 mod tests {
     use super::*;
     use crate::genesis::tests::parameters;

@@ -31,6 +31,7 @@ mod spot;
 mod task;
 mod verdict;
 
+pub use agenda::alarms;
 pub(crate) use agenda::{likely_ticks, tick_of};
 pub(crate) use client::close as close_client;
 pub(crate) use duty::is_duty;

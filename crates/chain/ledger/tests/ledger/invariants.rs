@@ -43,7 +43,7 @@ fn market_sample() -> (Memory, Executed, Memory) {
     let mut fast = spec();
     fast.requirements.trust = Trust::Fast;
     let paid = bazaar.submit(fast.clone(), 5);
-    let signed = bazaar.submit(Spec { segments: 0, ..fast.clone() }, 5);
+    let signed = bazaar.submit(Spec { segments: 0, ..fast }, 5);
     let bidding = bazaar.submit(Spec { allocating: Allocating::Auction, ..spec() }, 5);
     bazaar.act(&provider(1), claim(first(signed), 10));
     let fits = Spec { allocating: Allocating::Auction, ..spec() };
