@@ -1,9 +1,11 @@
 //! Macros that write the canonical codec of a type from the list of its fields.
 //!
 //! A struct is its fields in order; an enum is one tag byte and the fields of the variant. Reading
-//! builds the value from the same list, so a forgotten field does not compile.
+//! builds the value from the same list, so a forgotten field does not compile. Crates above that have
+//! wire types of their own use the same macros; they name `bytes` and `commonware_codec` themselves.
 
 /// Codec of a struct: its fields in the given order, no framing.
+#[macro_export]
 macro_rules! codec_struct {
     ($name:ident { $($field:ident),* $(,)? }) => {
         impl commonware_codec::Write for $name {
@@ -31,6 +33,7 @@ macro_rules! codec_struct {
 }
 
 /// Codec of an enum: a tag byte, then the variant's fields. Unknown tags are refused.
+#[macro_export]
 macro_rules! codec_enum {
     ($name:ident { $($tag:literal => $variant:ident $({ $($field:ident),* $(,)? })? $(( $inner:ident ))?),* $(,)? }) => {
         impl commonware_codec::Write for $name {
@@ -75,6 +78,7 @@ macro_rules! codec_enum {
 }
 
 /// Codec of a newtype over a fixed-size value.
+#[macro_export]
 macro_rules! codec_newtype {
     ($name:ident($inner:ty)) => {
         impl commonware_codec::Write for $name {

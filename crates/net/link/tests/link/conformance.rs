@@ -1,0 +1,114 @@
+//! Pinned encodings: a hash that changes is a change of the protocol, and needs a decision record.
+
+use commonware_codec::{Codec, Copying, DecodeExt as _, Encode as _};
+use opengpu_crypto::{SealPublicKey, Sealed, hash};
+use opengpu_link::EndpointId;
+use opengpu_link::artifact::{ArtifactKey, Grant, Groups};
+use opengpu_link::folder::{FilePath, Manifest, PackedFile};
+use opengpu_link::transfer::{Keep, Named, News, Run, Size};
+use opengpu_types::{ArtifactId, Digest, Millis};
+use proptest::{collection::vec, prelude::*};
+use std::fmt::Debug;
+
+const ID: ArtifactId = ArtifactId(Digest([7; 32]));
+
+/// Checks that values read back, and pins their encodings.
+fn pin<T: Codec<Cfg = ()> + PartialEq + Debug>(name: &str, values: &[T]) -> String {
+    let encodings: Vec<_> = values.iter().map(|value| value.encode()).collect();
+    for (value, encoding) in values.iter().zip(&encodings) {
+        assert_eq!(T::decode(encoding.clone()).unwrap(), *value);
+        assert_eq!(value.encode_size(), encoding.len());
+        let longer = [encoding.as_ref(), &[0]].concat();
+        assert!(T::decode(Copying(&longer)).is_err(), "{name} takes trailing bytes");
+    }
+    let parts: Vec<&[u8]> = encodings.iter().map(AsRef::as_ref).collect();
+    format!("{name} {}", hash("conformance", &parts))
+}
+
+fn manifest() -> Manifest {
+    let file = |path: &str, executable| PackedFile {
+        path: FilePath::new(path).unwrap(),
+        executable,
+        size: 5,
+        artifact: ID,
+        key: ArtifactKey::from_bytes([9; 32]),
+    };
+    Manifest::new(vec![file("a/b", true), file("c", false)]).unwrap()
+}
+
+fn grant() -> Grant {
+    let sealed = Sealed { encapsulated: [1; 32], ciphertext: vec![2; 48] };
+    Grant { artifact: ID, reader: SealPublicKey([3; 32]), sealed }
+}
+
+fn groups() -> [Groups; 3] {
+    let mut some = Groups::none(13);
+    [0, 5, 12].iter().for_each(|index| some.insert(*index));
+    [some, Groups::all(1), Groups::none(8)]
+}
+
+#[test]
+fn no_encoding_has_changed() {
+    let pinned = [
+        pin("EndpointId", &[EndpointId([4; 32])]),
+        pin("Named", &[Named { artifact: ID }]),
+        pin("Size", &[Size { size: 0 }, Size { size: u64::MAX }]),
+        pin("Run", &[Run { artifact: ID, first: 3, count: 64 }]),
+        pin("Keep", &[Keep { artifact: ID, size: 9, until: Millis(8) }]),
+        pin("News", &[News::Fetched { done: 1 }, News::Kept { sent: 2 }, News::Failed]),
+        pin("Groups", &groups()),
+        pin("Grant", &[grant()]),
+        pin("Manifest", &[manifest(), Manifest::new(vec![]).unwrap()]),
+    ];
+    assert_eq!(pinned.join("\n"), PINNED.join("\n"));
+}
+
+const PINNED: [&str; 9] = [
+    "EndpointId 499cae32763b5204da30e3ba76d076a5c2c336fa795707a97f22e6e5c6d1a866",
+    "Named c1ac31d7beaa478192a889723e6e835afb28d36c13d54315f32bef17bdb0ad5c",
+    "Size 3984e2bccb50e8a421596cfa8d3a052ceb4fa402bf2d5ced32a802fb09616825",
+    "Run 7ab73d9761aa8c005cd863e3bb86a3df544ca64befd1a27f933cd738c3db42d4",
+    "Keep 45acc0af45ce716b8c9f3dd886d5a642cab56e021e66f96d828ac92fde2ec757",
+    "News 59934c01e72dd0a55d8d680dc73c75c7d39eaa434ec9e6afb136941d76ee5b4f",
+    "Groups c39381521f5aecd63dd84d8c18491718950e05bd26403d9a3fa3f4dc410a1d20",
+    "Grant 8c2c6894403febba730405c88d08c896f69c54bfcc6fd805dfe03065bb754b7d",
+    "Manifest 71c4d0bd1cc021ee5e5ad565365b2f27cfb904fcd594e589461939c343fab3c2",
+];
+
+/// Bytes are no value, or the one encoding of a value.
+fn canonical<T: Codec<Cfg = ()>>(bytes: &[u8]) {
+    if let Ok(value) = T::decode(Copying(bytes)) {
+        assert_eq!(value.encode(), bytes);
+    }
+}
+
+fn all(bytes: &[u8]) {
+    canonical::<Named>(bytes);
+    canonical::<Size>(bytes);
+    canonical::<Run>(bytes);
+    canonical::<Keep>(bytes);
+    canonical::<News>(bytes);
+    canonical::<Groups>(bytes);
+    canonical::<Grant>(bytes);
+    canonical::<Manifest>(bytes);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_no_value_or_its_one_encoding(bytes in vec(any::<u8>(), 0..200)) {
+        all(&bytes);
+    }
+
+    #[test]
+    fn an_encoding_with_one_byte_changed_is_no_value_or_another_ones(
+        place in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
+        let [some, ..] = groups();
+        for encoding in [manifest().encode(), grant().encode(), some.encode()] {
+            let mut bytes = encoding.to_vec();
+            *place.get_mut(&mut bytes) = byte;
+            all(&bytes);
+        }
+    }
+}
