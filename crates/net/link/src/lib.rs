@@ -7,7 +7,7 @@
 //!
 //! What it is not: it does not know the chain. Which keys may talk to us, what they may fetch and
 //! what they may leave is asked of whoever uses it ([`session::Gate`], [`transfer::Policy`]). It
-//! knows no lease and no task, and runs nothing.
+//! decides nothing about leases and tasks, and runs nothing.
 //!
 //! | module | holds |
 //! |---|---|
@@ -18,6 +18,7 @@
 //! | [`Store`] | artifacts on disk, within a quota, whole or in part |
 //! | [`transfer`] | fetching from several holders, having something kept elsewhere |
 //! | [`folder`] | folders as artifacts |
+//! | [`lease`] | what client and provider of one lease say to each other |
 //!
 //! Invariants of absence: no relay, name server or directory of others; no address of a home in
 //! anything that is published; no path that comes from outside; no byte that counts unchecked.
@@ -26,6 +27,7 @@ pub mod artifact;
 mod endpoint;
 pub mod folder;
 mod id;
+pub mod lease;
 mod relay;
 pub mod session;
 mod store;
