@@ -17,6 +17,9 @@ pub(crate) struct Arguments {
     /// The first of them; the others follow by counting up.
     #[arg(long, default_value_t = 0)]
     pub(crate) first_seed: u64,
+    /// What accounts do: `transfers` or `market`.
+    #[arg(long, default_value = "transfers")]
+    pub(crate) scenario: String,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -24,5 +27,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut command = Command::new(sim);
     command.args(["--seeds", &arguments.seeds.to_string()]);
     command.args(["--first-seed", &arguments.first_seed.to_string()]);
+    command.args(["--scenario", &arguments.scenario]);
     process::run(command.current_dir(process::root()))
 }

@@ -163,7 +163,11 @@ fn doctests(tally: &mut Tally) -> Result<()> {
 }
 
 fn short_sim(_: &mut Tally) -> Result<()> {
-    sim::run(&sim::Arguments { seeds: SHORT_SIM_SEEDS, first_seed: 0 })
+    for scenario in ["transfers", "market"] {
+        let scenario = scenario.to_owned();
+        sim::run(&sim::Arguments { seeds: SHORT_SIM_SEEDS, first_seed: 0, scenario })?;
+    }
+    Ok(())
 }
 
 fn short_soak(_: &mut Tally) -> Result<()> {

@@ -91,6 +91,14 @@ pub(crate) enum Noun {
     /// Validators and delegation.
     #[command(subcommand)]
     Stake(stake::Command),
+    /// What providers offer now.
+    Offers(market::Offers),
+    /// Your open tasks.
+    Ps(market::Ps),
+    /// Cancel a task: what was done is paid, the rest comes back.
+    Stop(market::Stop),
+    /// Add oGPU to the budget of a task.
+    TopUp(market::TopUp),
     /// Read the chain.
     #[command(subcommand)]
     Chain(chain::Command),

@@ -274,7 +274,7 @@ fn parameters(context: &Context) -> Result<()> {
             ("open leases of a provider", format!("{} times its stake", it.market.exposure)),
             ("trust lock of a client", percent(it.market.client_lock)),
             ("trust lock of a provider", percent(it.market.provider_lock)),
-            ("bond of a bid", format!("{} oGPU", it.market.bid_bond)),
+            ("pledge of a bid", format!("{} oGPU", it.market.bid_pledge)),
             ("bids are taken", span(it.market.bidding)),
             ("bids are opened", span(it.market.opening)),
             ("silence of a provider", span(it.market.silence)),

@@ -17,6 +17,7 @@ mod dev;
 mod device;
 mod exec;
 mod exit;
+mod market;
 mod model;
 mod node;
 mod output;
@@ -65,6 +66,10 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Noun::Wallet(command) => wallet::run(&context, command),
         Noun::Tx(command) => tx::run(&context, command),
         Noun::Stake(command) => stake::run(&context, command),
+        Noun::Offers(wanted) => market::offers(&context, &wanted),
+        Noun::Ps(wanted) => market::ps(&context, &wanted),
+        Noun::Stop(stop) => market::stop(&context, &stop),
+        Noun::TopUp(top_up) => market::top_up(&context, &top_up),
         Noun::Chain(command) => chain::run(&context, command),
         Noun::Node(command) => node::run(&context, command),
         Noun::Exec(command) => exec::run(&context, command),

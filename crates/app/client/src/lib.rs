@@ -23,6 +23,7 @@ pub mod builder;
 pub mod devnet;
 pub mod follow;
 pub mod genesis_file;
+pub mod market;
 pub mod node_keys;
 pub mod rpc;
 pub mod send;

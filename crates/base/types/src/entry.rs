@@ -278,7 +278,7 @@ pub struct Supply {
     pub treasury: Amount,
     /// Budgets of open tasks.
     pub escrow: Amount,
-    /// Trust locks of both sides, and bonds of bids.
+    /// Trust locks of both sides, and pledges of bids.
     pub locks: Amount,
 }
 

@@ -55,7 +55,7 @@ pub use offer::{MOST_WISHES, Offer, Requirements, Trust, Weights};
 pub use operation::{Operation, Purpose, ValidatorKeys};
 pub use parameters::{Emission, MarketParameters, Parameters};
 pub use provider::{
-    ClassIndex, Client, Contact, Leave, Listing, Provider, ProviderStatus, Reputation, SessionKey,
+    ClassIndex, Client, Contact, Leave, Offered, Provider, ProviderStatus, Reputation, SessionKey,
     Shelf, Shelved,
 };
 pub use rate::{Money, Rate, RateBase, RateUnit};

@@ -27,7 +27,7 @@ pub struct MarketParameters {
     /// Part of what a lease may be paid that its provider locks.
     pub provider_lock: Permille,
     /// Held for a bid until it is opened.
-    pub bid_bond: Amount,
+    pub bid_pledge: Amount,
     /// How long bids are taken.
     pub bidding: Millis,
     /// How long bids are opened.
@@ -60,7 +60,7 @@ codec_struct!(MarketParameters {
     exposure,
     client_lock,
     provider_lock,
-    bid_bond,
+    bid_pledge,
     bidding,
     opening,
     silence,
@@ -83,7 +83,7 @@ impl MarketParameters {
         exposure: 4,
         client_lock: Permille::constant(20),
         provider_lock: Permille::constant(100),
-        bid_bond: Amount(100_000_000_000_000_000),
+        bid_pledge: Amount(100_000_000_000_000_000),
         bidding: Millis(2_000),
         opening: Millis(1_000),
         silence: Millis(15_000),

@@ -76,7 +76,7 @@ codec_struct!(Reputation { kept, broken, refuted, time, clean, halved });
 
 /// An offer and how much of it is leased.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Listing {
+pub struct Offered {
     /// What is offered.
     pub offer: Offer,
     /// Devices that are leased now.
@@ -87,7 +87,7 @@ pub struct Listing {
     pub shelf: u16,
 }
 
-codec_struct!(Listing { offer, leased, pace, shelf });
+codec_struct!(Offered { offer, leased, pace, shelf });
 
 /// A provider.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,7 +101,7 @@ pub struct Provider {
     /// Trust locks of its open leases; the leases hold them.
     pub locked: Amount,
     /// Its offers.
-    pub listings: List<Listing, { Self::MAX_OFFERS }>,
+    pub offers: List<Offered, { Self::MAX_OFFERS }>,
     /// Its open leases.
     pub leases: List<LeaseId, { Self::MAX_LEASES }>,
     /// Most that its open leases can be paid together.
@@ -121,7 +121,7 @@ codec_struct!(Provider {
     status,
     stake,
     locked,
-    listings,
+    offers,
     leases,
     exposure,
     reputation,

@@ -468,10 +468,10 @@ pub struct Bid {
     /// The rate, once it is opened.
     pub rate: Option<Amount>,
     /// Held until it is opened.
-    pub bond: Amount,
+    pub pledge: Amount,
 }
 
-codec_struct!(Bid { provider, offer, seal, rate, bond });
+codec_struct!(Bid { provider, offer, seal, rate, pledge });
 
 /// The bids for one task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

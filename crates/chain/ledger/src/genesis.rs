@@ -154,7 +154,7 @@ fn market_rules(parameters: &Parameters) -> [(&'static str, bool); 14] {
         ("exposure", (1..=1_000).contains(&market.exposure)),
         ("client_lock", market.client_lock <= half),
         ("provider_lock", market.provider_lock <= half),
-        ("bid_bond", paid.contains(&market.bid_bond)),
+        ("bid_pledge", paid.contains(&market.bid_pledge)),
         ("bidding", market.bidding.0 > 0 && market.opening.0 > 0),
         ("unbonding", auction.plus(MAX_TIME_STEP) < parameters.unbonding),
         ("silence", (1_000..=LONGEST).contains(&market.silence.0)),

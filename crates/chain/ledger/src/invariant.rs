@@ -97,7 +97,7 @@ pub(crate) fn held(entry: &Entry, mut tell: impl FnMut(Part, Amount)) {
             tell(Part::Reserves, task.reserve);
         }
         Entry::Auction(auction) => {
-            auction.bids.iter().for_each(|bid| tell(Part::Locks, bid.bond));
+            auction.bids.iter().for_each(|bid| tell(Part::Locks, bid.pledge));
         }
         Entry::Chain(_)
         | Entry::Supply(_)

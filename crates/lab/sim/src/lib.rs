@@ -8,6 +8,7 @@
 //! - [`network`]: whole networks of real nodes on simulated time, with faults.
 
 mod dice;
+mod goods;
 #[cfg(feature = "network")]
 pub mod network;
 pub mod soak;

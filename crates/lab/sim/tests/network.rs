@@ -1,6 +1,6 @@
 //! Simulated networks as plain tests: kept seeds, and canaries that must be caught.
 
-use opengpu_sim::network::{Breach, Canary, run, run_canary};
+use opengpu_sim::network::{Breach, Canary, Scenario, run, run_canary};
 
 #[test]
 fn seeds_that_once_failed_pass() {
@@ -8,7 +8,7 @@ fn seeds_that_once_failed_pass() {
         let line = line.split('#').next().unwrap_or_default();
         let Some(seed) = line.split_whitespace().next() else { continue };
         let seed = seed.parse().unwrap();
-        if let Err(breach) = run(seed) {
+        if let Err(breach) = run(Scenario::Transfers, seed) {
             panic!("seed {seed}: {breach}");
         }
     }
@@ -16,7 +16,9 @@ fn seeds_that_once_failed_pass() {
 
 #[test]
 fn one_seed_is_one_run() {
-    assert_eq!(run(3).unwrap(), run(3).unwrap());
+    for scenario in [Scenario::Transfers, Scenario::Market] {
+        assert_eq!(run(scenario, 3).unwrap(), run(scenario, 3).unwrap());
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //!   requirements ──[fit]── offers ──► candidates, or reasons in words
 //!   candidates ──[score]── bids ──► costs in money: rate, time, reliability, distance
 //!   costs ──[auction] one task, [clearing] many with shared devices──► awards at the second score
+//!   leases ──[reputation]──► how reliable an account is
 //!   leased devices ──[index]──► what a second of a class costs, and what a client is quoted
 //! ```
 //!
@@ -14,4 +15,5 @@ pub mod auction;
 pub mod clearing;
 pub mod fit;
 pub mod index;
+pub mod reputation;
 pub mod score;

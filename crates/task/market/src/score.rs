@@ -11,7 +11,9 @@
 //!   true rate never does worse than with another one.
 //! - Costs are exact, in thousandths of the smallest unit: rounding would be a reason to lie.
 
-use opengpu_types::{Amount, Millis, Permille, Rating, Region, Weights, Work};
+use opengpu_types::{
+    Amount, Checkpoint, Millis, Offered, Permille, Rating, Region, Spec, Weights, Work,
+};
 
 /// Thousandths of the smallest unit of money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,6 +56,21 @@ pub fn predict(work: &Work, rating: &Rating, pace: Pace) -> Millis {
     let speed = u128::from(rating.of(work.measure));
     let time = if speed == 0 { u128::MAX } else { product.div_ceil(speed) };
     Millis(u64::try_from(time).unwrap_or(u64::MAX).max(1))
+}
+
+/// How long what is left of a task should take on an offer: all of its time for a rental.
+pub fn predicted(spec: &Spec, checkpoint: Option<&Checkpoint>, offered: &Offered) -> Millis {
+    let Spec { segments, work, .. } = *spec;
+    if segments == 0 {
+        return spec.requirements.longest;
+    }
+    let done = checkpoint.map_or(0, |checkpoint| checkpoint.index.0).min(segments);
+    let rest = u128::from(work.amount)
+        .saturating_mul(u128::from(segments.saturating_sub(done)))
+        .div_ceil(u128::from(segments));
+    let amount = u64::try_from(rest).unwrap_or(u64::MAX);
+    let pace = Pace::new(u64::from(offered.pace));
+    predict(&Work { amount, measure: work.measure }, &offered.offer.rating, pace)
 }
 
 /// How far apart two regions are: the part of a name before its first `-` is the continent. Whoever does

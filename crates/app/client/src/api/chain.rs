@@ -348,7 +348,7 @@ struct MarketParametersForm {
     #[serde(with = "form")]
     provider_lock: Permille,
     #[serde(with = "form")]
-    bid_bond: Amount,
+    bid_pledge: Amount,
     #[serde(with = "form")]
     bidding: Millis,
     #[serde(with = "form")]

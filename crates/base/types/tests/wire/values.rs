@@ -12,7 +12,7 @@ use opengpu_types::{
     Checkpoint, Class, ClassIndex, Client, CloseReason, Commitment, ConsensusKey, Contact,
     Delegation, Duty, DutyKind, Emission, Ending, Entry, Epoch, Event, Evidence, Eyes, Failure,
     Genesis, GenesisValidator, Header, Height, Jail, Key, KeyHolder, Lease, LeaseId, LeasePhase,
-    Leave, List, Listing, MarketOperation, MarketParameters, Measure, Member, Metered, Millis,
+    Leave, List, Offered, MarketOperation, MarketParameters, Measure, Member, Metered, Millis,
     Money, NetworkAddress, Nonce, Offence, Offences, Offer, Operation, Outcome, Parameters,
     Permille, Precision, ProgramId, ProgramKind, Provider, ProviderStatus, Purpose, Rate, RateBase,
     RateUnit, Rating, Receipt, Record, Reputation, Requirements, RewardIndex, RuleVersion, Runtime,
@@ -101,7 +101,7 @@ kinds! {
     Turn, Turns, Offence, Offences, DutyKind, Duty, Supply, Treasury, ChainState, BeaconRecord, Record, Key,
     Entry, ArtifactId, ProgramId, SegmentIndex, Metered, Segment, Checkpoint,
     ProgramKind, Precision, Runtime, Measure, Rating, Work, Trust, Requirements, Offer, Weights,
-    Money, MarketParameters, SessionKey, Contact, ProviderStatus, Reputation, Listing, Provider,
+    Money, MarketParameters, SessionKey, Contact, ProviderStatus, Reputation, Offered, Provider,
     Shelved, Shelf, ClassIndex, Client, Leave, TaskId, LeaseId, Class, Eyes, Allocating, Spec,
     Usage, Ending, Commitment, Witness, Verdict, LeasePhase, Lease, TaskPhase, Task, Bid,
     Auction, Tick, Alarm, Agenda, AgendaPage, MarketOperation,
@@ -312,9 +312,9 @@ structs! {
     BeaconRecord { height, beacon }
     Contact { session, sealing, relay }
     Reputation { kept, broken, refuted, time, clean, halved }
-    Listing { offer, leased, pace, shelf }
+    Offered { offer, leased, pace, shelf }
     Provider {
-        contact, status, stake, locked, listings, leases, exposure, reputation, heard, reserve,
+        contact, status, stake, locked, offers, leases, exposure, reputation, heard, reserve,
         sponsor,
     }
     Shelved { provider, offer }
@@ -325,7 +325,7 @@ structs! {
     AgendaPage { alarms }
     Money { amount, unit }
     MarketParameters {
-        provider_stake, newcomer, exposure, client_lock, provider_lock, bid_bond, bidding,
+        provider_stake, newcomer, exposure, client_lock, provider_lock, bid_pledge, bidding,
         opening, silence, grace, objection, retention, half_life, index, least_index, most_index,
         index_period, dollar,
     }
@@ -345,7 +345,7 @@ structs! {
         client, contact, spec, budget, deposited, paid, refunded, lock, submitted, phase, leases,
         checkpoint, ending, seeking, alarm, reserve,
     }
-    Bid { provider, offer, seal, rate, bond }
+    Bid { provider, offer, seal, rate, pledge }
     Auction { bids }
     Record { key, entry }
 }

@@ -179,13 +179,13 @@ pub(super) fn upheld_work_is_paid(before: &Memory, block: &Executed) -> Result<(
             // Registered in this very block: its rating is not known here.
             _ => continue,
         };
-        let Some(listing) = provider.listings.get(usize::from(lease.offer)) else { continue };
+        let Some(offered) = provider.offers.get(usize::from(lease.offer)) else { continue };
         let requirements = &task.spec.requirements;
         let now = match block.changes.get(&Key::Chain) {
             Some(Some(Entry::Chain(chain))) => chain.time,
             _ => return Err("the block has no time".into()),
         };
-        let time = payable(lease, requirements.longest, &listing.offer.rating, now);
+        let time = payable(lease, requirements.longest, &offered.offer.rating, now);
         let time = u128::from(time.0).saturating_mul(u128::from(requirements.devices));
         let due = lease.rate.mul_div(time, 1000).unwrap_or(Amount::CAP).min(lease.most);
         if due != *paid {
@@ -237,8 +237,8 @@ struct Held {
 impl Held {
     /// What a provider itself says.
     fn stated(provider: &Provider) -> Self {
-        let devices = (0u8..).zip(&provider.listings);
-        let devices = devices.filter(|(_, listing)| listing.leased > 0);
+        let devices = (0u8..).zip(&provider.offers);
+        let devices = devices.filter(|(_, offered)| offered.leased > 0);
         Self {
             leases: provider.leases.iter().copied().collect(),
             devices: devices.map(|(place, it)| (place, u32::from(it.leased))).collect(),
@@ -272,7 +272,7 @@ pub(super) fn devices_are_leased_once(census: &Census<'_>) -> Result<(), String>
         if found != Held::stated(provider) {
             return Err(format!("{address} does not know what it has open: {found:?}"));
         }
-        if provider.listings.iter().any(|listing| listing.leased > listing.offer.devices) {
+        if provider.offers.iter().any(|offered| offered.leased > offered.offer.devices) {
             return Err(format!("{address} leases a device twice"));
         }
     }

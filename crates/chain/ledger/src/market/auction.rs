@@ -61,7 +61,7 @@ impl<S: State> Market<'_, S> {
             return Err(Failure::WrongPhase.into());
         }
         let known = self.known_provider(provider)?;
-        if known.listings.get(usize::from(offer)).is_none() {
+        if known.offers.get(usize::from(offer)).is_none() {
             return Err(Failure::UnknownOffer.into());
         }
         if self.candidate(&task, (provider, offer), None)?.is_none() {
@@ -71,9 +71,9 @@ impl<S: State> Market<'_, S> {
         if place(&auction, &provider).is_ok() {
             return Err(Failure::AlreadyBid.into());
         }
-        let bond = self.parameters.bid_bond;
-        bank::spend(self.state, provider, bond)?;
-        let bid = Bid { provider, offer, seal, rate: None, bond };
+        let pledge = self.parameters.bid_pledge;
+        bank::spend(self.state, provider, pledge)?;
+        let bid = Bid { provider, offer, seal, rate: None, pledge };
         auction.bids.insert_sorted(bid).map_err(|_| Failure::TooManyBids)?;
         self.state.set::<Auctions>(id, auction);
         Ok(())
@@ -99,10 +99,10 @@ impl<S: State> Market<'_, S> {
         if bid.seal != auction::seal(self.context.chain, &id.0, &provider, rate, salt) {
             return Err(Failure::WrongSeal.into());
         }
-        let bond = std::mem::take(&mut bid.bond);
+        let pledge = std::mem::take(&mut bid.pledge);
         bid.rate = Some(rate);
         self.state.set::<Auctions>(id, auction);
-        bank::credit(self.state, provider, bond)?;
+        bank::credit(self.state, provider, pledge)?;
         Ok(())
     }
 
@@ -111,12 +111,12 @@ impl<S: State> Market<'_, S> {
         Ok(self.state.view::<Auctions>(id)?.is_some())
     }
 
-    /// Ends an auction that nobody can win any more; all bonds go back.
+    /// Ends an auction that nobody can win any more; all pledges go back.
     pub(super) fn drop_auction(&mut self, id: TaskId, reason: CloseReason) -> Result<(), Halt> {
         let Some(auction) = self.state.find::<Auctions>(id)? else { return Ok(()) };
         self.state.remove::<Auctions>(id);
         for bid in &auction.bids {
-            bank::credit_or_burn(self.state, bid.provider, bid.bond)?;
+            bank::credit_or_burn(self.state, bid.provider, bid.pledge)?;
         }
         self.tell_bids(id, reason, auction.bids.iter().map(|bid| bid.provider));
         Ok(())
@@ -165,15 +165,15 @@ impl<S: State> Market<'_, S> {
         Ok(())
     }
 
-    /// Closes the auction of a task: who can win it. Bids that were not opened lose their bond.
+    /// Closes the auction of a task: who can win it. Bids that were not opened lose their pledge.
     fn entrants(&mut self, id: TaskId, task: &Task) -> Result<Vec<Entrant>, Halt> {
         let auction = self.state.must::<Auctions>(id)?;
         self.state.remove::<Auctions>(id);
         self.state.need(auction.bids.iter().map(|bid| Key::Provider(bid.provider)))?;
         let (mut entrants, mut unfit, mut unopened) = (Vec::new(), Vec::new(), Vec::new());
-        for Bid { provider, offer, rate, bond, .. } in &auction.bids {
+        for Bid { provider, offer, rate, pledge, .. } in &auction.bids {
             let Some(rate) = *rate else {
-                Flows::add(&mut self.state.flows.burned, *bond)?;
+                Flows::add(&mut self.state.flows.burned, *pledge)?;
                 unopened.push(*provider);
                 continue;
             };
@@ -246,8 +246,8 @@ impl<S: State> Market<'_, S> {
             return 0;
         };
         let most = if self.rung(provider).is_newcomer() { 1 } else { u8::MAX };
-        let listing = provider.listings.get(usize::from(offer));
-        let free = listing.map_or(0, |it| it.offer.devices.saturating_sub(it.leased));
+        let offered = provider.offers.get(usize::from(offer));
+        let free = offered.map_or(0, |it| it.offer.devices.saturating_sub(it.leased));
         u32::from(free.min(most))
     }
 

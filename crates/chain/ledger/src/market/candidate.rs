@@ -1,14 +1,15 @@
 //! Who could run a task, and what the rules of the market say of it.
 
-use super::{Market, reputation};
+use super::Market;
 use crate::{error::Halt, state::State, table::tables::Providers};
 use opengpu_market::{
     auction::Bid,
     fit::{Candidate, Demand, mismatches},
-    score::{Pace, Standing, Terms, distance, predict},
+    reputation,
+    score::{Standing, Terms, distance, predicted},
 };
 use opengpu_types::{
-    Address, Amount, Class, Lease, Listing, Millis, Provider, ProviderStatus, Spec, Task, Work,
+    Address, Amount, Class, Lease, Provider, ProviderStatus, Spec, Task,
 };
 use opengpu_verify::ladder::Rung;
 
@@ -60,7 +61,7 @@ impl<S: State> Market<'_, S> {
         rate: Option<Amount>,
     ) -> Result<Option<Bid>, Halt> {
         let Some(provider) = self.state.view::<Providers>(address)? else { return Ok(None) };
-        let Some(listing) = provider.listings.get(usize::from(place)) else { return Ok(None) };
+        let Some(offered) = provider.offers.get(usize::from(place)) else { return Ok(None) };
         let known = |lease: &Lease| lease.provider == address;
         if provider.status != ProviderStatus::Active
             || task.client == address
@@ -78,15 +79,15 @@ impl<S: State> Market<'_, S> {
             reliability: self.client_reliability(task.client)?,
             dollar: self.parameters.dollar,
         };
-        let free = listing.offer.devices.saturating_sub(listing.leased);
-        let offer = &listing.offer;
+        let free = offered.offer.devices.saturating_sub(offered.leased);
+        let offer = &offered.offer;
         let candidate = Candidate { provider: &address, offer, free, reliability };
         if !mismatches(&demand, &candidate).is_empty() {
             return Ok(None);
         }
         let own = offer.rate.in_tokens(self.parameters.dollar);
         let Some(rate) = rate.or(own) else { return Ok(None) };
-        let predicted = predicted(task, listing);
+        let predicted = predicted(&task.spec, task.checkpoint.as_ref(), offered);
         let distance = distance(&task.spec.region, &offer.region);
         let standing = Standing { predicted, reliability, distance };
         Ok(Some(Bid { provider: address, rate, standing }))
@@ -109,19 +110,4 @@ impl<S: State> Market<'_, S> {
         let (clean, minimum) = (provider.reputation.clean, self.parameters.provider_stake);
         Rung { stake, clean, minimum }
     }
-}
-
-/// How long what is left of a task should take on an offer; all of its time for a rental.
-fn predicted(task: &Task, listing: &Listing) -> Millis {
-    let Spec { segments, work, .. } = task.spec;
-    if segments == 0 {
-        return task.spec.requirements.longest;
-    }
-    let done = task.checkpoint.map_or(0, |checkpoint| checkpoint.index.0).min(segments);
-    let rest = u128::from(work.amount)
-        .saturating_mul(u128::from(segments.saturating_sub(done)))
-        .div_ceil(u128::from(segments));
-    let amount = u64::try_from(rest).unwrap_or(u64::MAX);
-    let pace = Pace::new(u64::from(listing.pace));
-    predict(&Work { amount, measure: work.measure }, &listing.offer.rating, pace)
 }

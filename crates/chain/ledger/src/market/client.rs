@@ -1,12 +1,13 @@
 //! Clients: their open tasks and how they behaved.
 
-use super::{Market, reputation};
+use super::Market;
 use crate::{
     bank,
     error::{Halt, Stop},
     state::{Overlay, State},
     table::tables::Clients,
 };
+use opengpu_market::reputation;
 use opengpu_types::{
     Address, Client, CloseReason, Event, Failure, List, Permille, Reputation, TaskId,
 };

@@ -46,9 +46,9 @@ impl<S: State> Market<'_, S> {
         provider.exposure = provider.exposure.plus(most).ok_or_else(range)?;
         provider.leases.insert_sorted(lease_id).map_err(|_| range())?;
         let devices = requirements.devices;
-        let listing = provider.listings.get_mut(usize::from(offer)).ok_or_else(range)?;
-        listing.leased = listing.leased.checked_add(devices).ok_or_else(range)?;
-        let class = listing.offer.class.clone();
+        let offered = provider.offers.get_mut(usize::from(offer)).ok_or_else(range)?;
+        offered.leased = offered.leased.checked_add(devices).ok_or_else(range)?;
+        let class = offered.offer.class.clone();
         self.state.set::<Providers>(address, provider);
         self.count_devices(&class, |index| {
             index.leased = index.leased.saturating_add(u32::from(devices));

@@ -24,7 +24,6 @@ mod index;
 mod lease;
 mod predicate;
 mod provider;
-mod reputation;
 mod settle;
 mod shelf;
 mod spot;

@@ -5,21 +5,22 @@
 //!                    └──────────┴──► Leaving ──► closed: the stake is free
 //! ```
 
-use super::{Actor, Market, reputation};
+use super::{Actor, Market};
 use crate::{
     bank,
     error::{Halt, Stop},
     state::State,
     table::tables::{Params, Providers},
 };
+use opengpu_market::reputation;
 use opengpu_types::{
-    Address, Alarm, Amount, CloseReason, Contact, Event, Failure, List, Listing, Offer, Provider,
+    Address, Alarm, Amount, CloseReason, Contact, Event, Failure, List, Offered, Offer, Provider,
     ProviderStatus, Reputation,
 };
 
 type Offers = List<Offer, { Provider::MAX_OFFERS }>;
 
-/// A listing that was as fast as its rating so far.
+/// An offer that was as fast as its rating so far.
 const PROMISED: u16 = 1000;
 
 impl<S: State> Market<'_, S> {
@@ -46,7 +47,7 @@ impl<S: State> Market<'_, S> {
             status: ProviderStatus::Active,
             stake,
             locked: Amount::ZERO,
-            listings: List::empty(),
+            offers: List::empty(),
             leases: List::empty(),
             exposure: Amount::ZERO,
             reputation: Reputation { halved: self.now(), ..Reputation::default() },
@@ -88,31 +89,14 @@ impl<S: State> Market<'_, S> {
         offers: &Offers,
     ) -> Result<(), Stop> {
         self.unlist(address, provider)?;
-        let mut listings = Vec::with_capacity(offers.len());
-        let old = std::mem::take(&mut provider.listings).into_vec();
-        if old.iter().skip(offers.len()).any(|listing| listing.leased > 0) {
+        let before = std::mem::take(&mut provider.offers).into_vec();
+        if before.iter().skip(offers.len()).any(|offered| offered.leased > 0) {
             return Err(Failure::OfferInUse.into());
         }
-        let mut old = old.into_iter();
-        for offer in offers {
-            let before = old.next();
-            let (leased, pace) = match &before {
-                Some(before) if before.leased > 0 => {
-                    let same = before.offer.class == offer.class
-                        && before.offer.rating == offer.rating
-                        && before.leased <= offer.devices;
-                    if !same {
-                        return Err(Failure::OfferInUse.into());
-                    }
-                    (before.leased, before.pace)
-                }
-                // A record belongs to the devices that made it.
-                Some(before) if before.offer.rating == offer.rating => (0, before.pace),
-                _ => (0, PROMISED),
-            };
-            listings.push(Listing { offer: offer.clone(), leased, pace, shelf: 0 });
-        }
-        provider.listings = List::new(listings).map_err(|_| Failure::BadOffer)?;
+        let mut before = before.iter();
+        let offered = offers.iter().map(|offer| replace(before.next(), offer));
+        let offered = offered.collect::<Result<Vec<_>, _>>()?;
+        provider.offers = List::new(offered).map_err(|_| Failure::BadOffer)?;
         if provider.status == ProviderStatus::Active {
             self.enlist(address, provider)?;
         }
@@ -121,10 +105,10 @@ impl<S: State> Market<'_, S> {
 
     /// Puts all offers on shelves.
     fn enlist(&mut self, address: Address, provider: &mut Provider) -> Result<(), Stop> {
-        for (place, listing) in (0u8..).zip(provider.listings.iter_mut()) {
-            listing.shelf = self.shelve(address, place)?;
-            let devices = u32::from(listing.offer.devices);
-            self.count_devices(&listing.offer.class, |index| {
+        for (place, offered) in (0u8..).zip(provider.offers.iter_mut()) {
+            offered.shelf = self.shelve(address, place)?;
+            let devices = u32::from(offered.offer.devices);
+            self.count_devices(&offered.offer.class, |index| {
                 index.offered = index.offered.saturating_add(devices);
             })?;
         }
@@ -136,10 +120,10 @@ impl<S: State> Market<'_, S> {
         if provider.status != ProviderStatus::Active {
             return Ok(());
         }
-        for (place, listing) in (0u8..).zip(&provider.listings) {
-            self.unshelve(address, place, listing.shelf)?;
-            let devices = u32::from(listing.offer.devices);
-            self.count_devices(&listing.offer.class, |index| {
+        for (place, offered) in (0u8..).zip(&provider.offers) {
+            self.unshelve(address, place, offered.shelf)?;
+            let devices = u32::from(offered.offer.devices);
+            self.count_devices(&offered.offer.class, |index| {
                 index.offered = index.offered.saturating_sub(devices);
             })?;
         }
@@ -226,6 +210,25 @@ impl<S: State> Market<'_, S> {
         self.tell(Event::ProviderClosed { provider: address, stake, reason });
         Ok(())
     }
+}
+
+/// An offer in the place of another one: what is leased keeps its class, rating and devices.
+fn replace(before: Option<&Offered>, offer: &Offer) -> Result<Offered, Failure> {
+    let (leased, pace) = match before {
+        Some(before) if before.leased > 0 => {
+            let same = before.offer.class == offer.class
+                && before.offer.rating == offer.rating
+                && before.leased <= offer.devices;
+            if !same {
+                return Err(Failure::OfferInUse);
+            }
+            (before.leased, before.pace)
+        }
+        // A record belongs to the devices that made it.
+        Some(before) if before.offer.rating == offer.rating => (0, before.pace),
+        _ => (0, PROMISED),
+    };
+    Ok(Offered { offer: offer.clone(), leased, pace, shelf: 0 })
 }
 
 fn check_offer(offer: &Offer) -> Result<(), Failure> {

@@ -1,13 +1,16 @@
 //! Settlement: what a lease is paid, once, and where all that it held goes.
 
-use super::{Market, lease_of, reputation};
+use super::{Market, lease_of};
 use crate::{
     bank,
     error::{Corruption, Halt},
     state::{Flows, State},
     table::tables::Providers,
 };
-use opengpu_market::score::{Pace, predict};
+use opengpu_market::{
+    reputation,
+    score::{Pace, predict},
+};
 use opengpu_types::{
     Address, Amount, Class, CloseReason, Event, Lease, LeaseId, LeasePhase, Measure, Millis,
     Provider, Rating, Task, Verdict, Work,
@@ -67,17 +70,17 @@ impl<S: State> Market<'_, S> {
         let lease = lease_of(task, id.number)?;
         let address = lease.provider;
         let mut provider = self.state.must::<Providers>(address)?;
-        let listing = provider.listings.get_mut(usize::from(lease.offer)).ok_or_else(range)?;
+        let offered = provider.offers.get_mut(usize::from(lease.offer)).ok_or_else(range)?;
         let paid_for = match verdict {
             Some(Verdict::Refuted | Verdict::Inconclusive) => Millis(0),
-            _ => payable(lease, longest, &listing.offer.rating, now),
+            _ => payable(lease, longest, &offered.offer.rating, now),
         };
         if reason == CloseReason::Completed && paid_for.0 > 0 {
-            listing.pace =
-                Pace::new(u64::from(listing.pace)).after(lease.predicted, paid_for).get();
+            offered.pace =
+                Pace::new(u64::from(offered.pace)).after(lease.predicted, paid_for).get();
         }
-        listing.leased = listing.leased.checked_sub(devices).ok_or_else(range)?;
-        let class = listing.offer.class.clone();
+        offered.leased = offered.leased.checked_sub(devices).ok_or_else(range)?;
+        let class = offered.offer.class.clone();
         let time = u128::from(paid_for.0).saturating_mul(u128::from(devices));
         let amount = lease.rate.mul_div(time, 1000).unwrap_or(Amount::CAP);
         let amount = amount.min(lease.most).min(escrow);

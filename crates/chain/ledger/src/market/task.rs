@@ -135,8 +135,8 @@ impl<S: State> Market<'_, S> {
         }
         for lease in task.leases.iter().filter(|lease| lease.is_working()) {
             let provider = self.state.must_view::<Providers>(lease.provider)?;
-            let listing = provider.listings.get(usize::from(lease.offer));
-            if listing.is_none_or(|listing| listing.offer.longest < longest) {
+            let offered = provider.offers.get(usize::from(lease.offer));
+            if offered.is_none_or(|offered| offered.offer.longest < longest) {
                 return Err(Failure::UnfitOffer.into());
             }
         }

@@ -135,7 +135,7 @@ const MARKET_BUGS: &[(&str, Bug)] = &[
     ("I9-devices", |_, state| {
         corrupt(state, Key::Provider(provider(0).address()), |entry| {
             let Entry::Provider(provider) = entry else { panic!() };
-            provider.listings.get_mut(0).unwrap().leased += 1;
+            provider.offers.get_mut(0).unwrap().leased += 1;
         });
     }),
     ("I10-signed", |block, state| {

@@ -2,9 +2,10 @@
 //!
 //! Exit code 1: a seed was breached, or did not give the same run twice.
 
-use clap::Parser;
-use opengpu_sim::network::{Breach, Report, run};
-use std::process::ExitCode;
+use clap::{Parser, ValueEnum};
+use opengpu_sim::network::{Breach, Report, Scenario, run};
+use opengpu_types::CloseReason;
+use std::{collections::BTreeMap, process::ExitCode};
 use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
 /// One seed in so many is run a second time.
@@ -20,11 +21,33 @@ struct Arguments {
     /// The first of them; the others follow by counting up.
     #[arg(long, default_value_t = 0)]
     first_seed: u64,
+    /// What accounts do.
+    #[arg(long, value_enum, default_value_t)]
+    scenario: Chosen,
 }
 
-fn judge(seed: u64, twice: bool) -> Result<Report, Breach> {
-    let report = run(seed)?;
-    if twice && run(seed)? != report {
+/// A scenario, as an argument.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Chosen {
+    /// They pay each other.
+    #[default]
+    Transfers,
+    /// They trade: everyone is a client and a provider.
+    Market,
+}
+
+impl From<Chosen> for Scenario {
+    fn from(chosen: Chosen) -> Self {
+        match chosen {
+            Chosen::Transfers => Self::Transfers,
+            Chosen::Market => Self::Market,
+        }
+    }
+}
+
+fn judge(scenario: Scenario, seed: u64, twice: bool) -> Result<Report, Breach> {
+    let report = run(scenario, seed)?;
+    if twice && run(scenario, seed)? != report {
         return Err(Breach::NotDeterministic);
     }
     Ok(report)
@@ -32,18 +55,23 @@ fn judge(seed: u64, twice: bool) -> Result<Report, Breach> {
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports")]
 fn main() -> ExitCode {
-    let Arguments { seeds, first_seed } = Arguments::parse();
+    let Arguments { seeds, first_seed, scenario } = Arguments::parse();
     // Quiet unless RUST_LOG asks: the log of one seed is what explains its breach.
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::OFF.into());
     tracing_subscriber::fmt().with_env_filter(filter.from_env_lossy()).init();
     let (mut faults, mut breaches, mut replayed) = (0u64, 0u64, 0u64);
+    let mut ended: BTreeMap<CloseReason, u64> = BTreeMap::new();
     for number in 0..seeds {
         let seed = first_seed.saturating_add(number);
         let twice = number.is_multiple_of(REPLAY_EVERY);
-        match judge(seed, twice) {
+        match judge(scenario.into(), seed, twice) {
             Ok(report) => {
                 faults = faults.saturating_add(report.faults.total());
                 replayed = replayed.saturating_add(u64::from(twice));
+                for (reason, count) in report.ended {
+                    let all = ended.entry(reason).or_insert(0u64);
+                    *all = all.saturating_add(count);
+                }
                 let Report { faults, height, transactions, convicted, impostor, .. } = report;
                 let votes = faults.votes;
                 let played =
@@ -66,6 +94,12 @@ fn main() -> ExitCode {
                 );
             }
         }
+    }
+    if !ended.is_empty() {
+        let all = ended.values().fold(0u64, |sum, count| sum.saturating_add(*count));
+        let reasons: Vec<_> =
+            ended.iter().map(|(reason, count)| format!("{count} {}", reason.name())).collect();
+        println!("tasks: {all} ended by themselves: {}", reasons.join(", "));
     }
     println!(
         "sim: {seeds} seeds, {faults} faults, {breaches} breaches, {replayed} replayed identical"

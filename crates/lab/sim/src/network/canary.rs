@@ -36,7 +36,7 @@ pub fn run_canary(canary: Canary) -> Result<Report, Breach> {
         Canary::NobodyReportsImpostor => Plan::quiet_with(Part::Conflicter),
         Canary::SplitBrain | Canary::NoQuorum => Plan::quiet(),
     };
-    let mut production = Production::new(plan);
+    let mut production = Production::new(super::Scenario::Transfers, plan);
     let config = RuntimeConfig::default().with_timeout(Some(LIMIT));
     let (result, checkpoint) = Runner::new(config).start_and_recover(|context| async {
         match canary {

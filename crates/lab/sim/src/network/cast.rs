@@ -9,7 +9,7 @@ use opengpu_crypto::{BeaconKeypair, Keypair, prove_ed25519_possession};
 use opengpu_node::{NodeKeys, committee::consensus_key};
 use opengpu_types::{
     Address, Allocation, Amount, Authorization, ChainId, Emission, Genesis, GenesisValidator,
-    Height, List, MarketParameters, Millis, NetworkAddress, Nonce, Operation, Parameters, Permille,
+    Height, List, MarketOperation, MarketParameters, Millis, NetworkAddress, Nonce, Operation, Parameters, Permille,
     RuleVersion, SignedTransaction, Text, Transaction, TreasuryStream, ValidatorKeys, Weight,
 };
 use std::{net::SocketAddr, sync::Arc};
@@ -143,6 +143,19 @@ pub(crate) fn transfer(
     to: Address,
     amount: Amount,
 ) -> SignedTransaction {
+    signed(from, nonce, Operation::Transfer { to, amount })
+}
+
+/// A signed operation on the market.
+pub(crate) fn market(
+    from: &Keypair,
+    nonce: Nonce,
+    operation: MarketOperation,
+) -> SignedTransaction {
+    signed(from, nonce, Operation::Market(operation))
+}
+
+fn signed(from: &Keypair, nonce: Nonce, operation: Operation) -> SignedTransaction {
     let transaction = Transaction {
         sender: from.address(),
         nonce,
@@ -150,7 +163,7 @@ pub(crate) fn transfer(
         max_fee: Amount::ONE,
         tip: Amount::ZERO,
         sponsor: None,
-        operations: list(vec![Operation::Transfer { to, amount }]),
+        operations: list(vec![operation]),
         memo: text(""),
     };
     let signature = from.sign_bytes(&transaction.signing_message(CHAIN));

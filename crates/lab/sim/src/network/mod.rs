@@ -19,6 +19,7 @@ mod lab;
 mod liar;
 mod plan;
 mod shadow;
+mod traders;
 mod weather;
 
 pub use canary::{Canary, run_canary};
@@ -38,15 +39,19 @@ use commonware_utils::probability;
 use impostor::Impostor;
 use lab::{Disk, GOOD, Lab, SLOW};
 use liar::Liar;
-use opengpu_types::{Address, Amount, Digest, Entry, Key, Nonce};
+use opengpu_crypto::Keypair;
+use opengpu_types::{
+    Address, Amount, CloseReason, Digest, Entry, Key, Nonce, SignedTransaction,
+};
 use plan::{Act, Imposture, Plan};
 use shadow::Shadow;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::Duration,
 };
+use traders::Traders;
 use weather::Weather;
 
 /// Simulated seconds in which a healed network must get going.
@@ -90,16 +95,28 @@ pub struct Report {
     pub convicted: usize,
     /// How an impostor played a seat at first.
     pub impostor: Option<Part>,
+    /// Tasks that ended, by their reasons.
+    pub ended: BTreeMap<CloseReason, u64>,
     /// The last block.
     pub tip: Option<Digest>,
     /// Everything that any task, message and disk did, in order.
     pub audit: String,
 }
 
+/// What accounts do on a simulated network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scenario {
+    /// They pay each other.
+    #[default]
+    Transfers,
+    /// They trade: everyone is a client and a provider.
+    Market,
+}
+
 /// Runs the network of a seed.
-pub fn run(seed: u64) -> Result<Report, Breach> {
+pub fn run(scenario: Scenario, seed: u64) -> Result<Report, Breach> {
     // A node that panics ends its process; here it must not take the simulator with it.
-    catch_unwind(AssertUnwindSafe(|| stage(Plan::draw(seed)))).unwrap_or_else(|payload| {
+    catch_unwind(AssertUnwindSafe(|| stage(scenario, Plan::draw(seed)))).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().cloned();
         let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).into()));
         Err(Breach::Stopped(text.unwrap_or_else(|| "a panic".into())))
@@ -118,15 +135,16 @@ struct Production {
     disk_faults: u64,
     /// Which disks are in use across a power cut.
     disks: Vec<(u32, u32)>,
+    traders: Option<Traders>,
 }
 
-fn stage(plan: Plan) -> Result<Report, Breach> {
+fn stage(scenario: Scenario, plan: Plan) -> Result<Report, Breach> {
     let mut config = RuntimeConfig::default().with_seed(plan.seed).with_timeout(Some(LIMIT));
     if plan.power_cut.is_some() {
         config = config.with_storage_fault_config(torn_writes());
     }
     let power_cut = plan.power_cut;
-    let mut production = Production::new(plan);
+    let mut production = Production::new(scenario, plan);
     let mut runner = Runner::new(config);
     if let Some(cut) = power_cut {
         let (result, checkpoint) =
@@ -153,7 +171,11 @@ fn torn_writes() -> FaultConfig {
 }
 
 impl Production {
-    fn new(plan: Plan) -> Self {
+    fn new(scenario: Scenario, plan: Plan) -> Self {
+        let traders = match scenario {
+            Scenario::Transfers => None,
+            Scenario::Market => Some(Traders::new(Dice::new(plan.seed.rotate_left(32)))),
+        };
         let cast = Cast::new(plan.validators, plan.accounts);
         let mut liars: Vec<_> = cast.members.iter().map(|_| None).collect();
         for deceit in &plan.deceits {
@@ -172,7 +194,7 @@ impl Production {
         let shadow = Shadow::new(genesis);
         let weather = Weather::new(Dice::new(!plan.seed));
         let (kills, disk_faults, disks) = (0, 0, Vec::new());
-        Self { plan, cast, liars, impostor, weather, shadow, kills, disk_faults, disks }
+        Self { plan, cast, liars, impostor, weather, shadow, kills, disk_faults, disks, traders }
     }
 
     async fn until_the_cut(&mut self, context: Context, cut: usize) -> Result<(), Breach> {
@@ -286,8 +308,8 @@ impl Production {
         }
     }
 
-    /// Every account pays somebody, through a node that changes every second.
-    async fn load(&self, lab: &Lab, transfers: u64, second: u64) {
+    /// Every account pays somebody or trades, through a node that changes every second.
+    async fn load(&mut self, lab: &Lab, transfers: u64, second: u64) {
         let running: Vec<_> =
             (0..self.cast.members.len()).filter(|index| lab.is_running(*index)).collect();
         for (place, account) in self.cast.accounts.iter().enumerate() {
@@ -300,24 +322,29 @@ impl Production {
             else {
                 continue;
             };
-            let to = Address::new([u8::try_from(place).unwrap_or(0); 20]);
-            let payments = (0..transfers).map(|step| {
-                let nonce = Nonce(state.nonce.0.saturating_add(step));
-                transfer(account, nonce, to, Amount(1_000_000))
-            });
-            lab.submit(*node, payments.collect()).await;
+            let sent = match &mut self.traders {
+                Some(traders) => traders.act(self.shadow.state(), account, state.nonce),
+                None => payments(account, state.nonce, place, transfers),
+            };
+            lab.submit(*node, sent).await;
         }
     }
 
     /// All is well again: everyone must get on, liars must be slashed, stores must be right.
     async fn finale(&mut self, context: &Context, lab: &mut Lab) -> Result<(), Breach> {
         let wanted = self.shadow.height().saturating_add(self.plan.epoch_blocks).saturating_add(4);
+        if let Some(traders) = &mut self.traders {
+            traders.close();
+        }
         for second in 0..PATIENCE {
             self.begin(lab, usize::MAX).await?;
+            if self.traders.is_some() {
+                self.load(lab, 0, second).await;
+            }
             context.sleep(Duration::from_secs(1)).await;
             lab.compare(&mut self.shadow).await?;
             let standing = self.standing(lab, wanted).await;
-            let fault = standing.or_else(|| self.unpunished());
+            let fault = standing.or_else(|| self.unpunished()).or_else(|| self.endless());
             match fault {
                 None => return self.compare_stores(context, lab).await,
                 Some(breach) if second.saturating_add(1) == PATIENCE => return Err(breach),
@@ -347,6 +374,12 @@ impl Production {
         let told = told.chain(played.map(|impostor| impostor.operator()));
         let mut free = told.filter(|validator| !self.shadow.convicted().contains(validator));
         free.next().map(|validator| Breach::LiarUnpunished { validator })
+    }
+
+    /// Tasks that are still open although everything is well.
+    fn endless(&self) -> Option<Breach> {
+        let open = Traders::open_tasks(self.shadow.state());
+        (open > 0).then_some(Breach::Endless(open))
     }
 
     async fn compare_stores(&mut self, context: &Context, lab: &mut Lab) -> Result<(), Breach> {
@@ -379,8 +412,16 @@ impl Production {
             transactions: self.shadow.transactions(),
             convicted: self.shadow.convicted().len(),
             impostor: self.impostor.as_ref().map(|impostor| impostor.part()),
+            ended: self.shadow.ended().clone(),
             tip: self.shadow.tip().copied(),
             audit,
         }
     }
+}
+
+/// So many small payments of one account.
+fn payments(account: &Keypair, nonce: Nonce, place: usize, count: u64) -> Vec<SignedTransaction> {
+    let to = Address::new([u8::try_from(place).unwrap_or(0); 20]);
+    let nonces = (0..count).map(|step| Nonce(nonce.0.saturating_add(step)));
+    nonces.map(|nonce| transfer(account, nonce, to, Amount(1_000_000))).collect()
 }

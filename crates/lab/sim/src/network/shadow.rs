@@ -7,8 +7,10 @@ use opengpu_ledger::{
     BlockContext, Execution, Memory,
     invariant::{self, check_all},
 };
-use opengpu_types::{Address, Block, Digest, Event, Genesis, Height, SlashReason};
-use std::collections::BTreeSet;
+use opengpu_types::{
+    Address, Block, CloseReason, Digest, Event, Genesis, Height, SlashReason,
+};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What must not happen.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +85,9 @@ pub enum Breach {
     /// A node stopped by itself.
     #[error("a node stopped: {0}")]
     Stopped(String),
+    /// Tasks did not end by themselves.
+    #[error("{0} tasks did not end by themselves")]
+    Endless(usize),
     /// The same seed gave another run.
     #[error("the seed gave two different runs")]
     NotDeterministic,
@@ -96,6 +101,7 @@ pub(crate) struct Shadow {
     digests: Vec<Digest>,
     transactions: u64,
     convicted: BTreeSet<Address>,
+    ended: BTreeMap<CloseReason, u64>,
 }
 
 impl Shadow {
@@ -106,6 +112,7 @@ impl Shadow {
             digests: Vec::new(),
             transactions: 0,
             convicted: BTreeSet::new(),
+            ended: BTreeMap::new(),
         }
     }
 
@@ -127,6 +134,11 @@ impl Shadow {
     /// Validators slashed for conflicting votes.
     pub(crate) const fn convicted(&self) -> &BTreeSet<Address> {
         &self.convicted
+    }
+
+    /// Tasks that ended, by their reasons.
+    pub(crate) const fn ended(&self) -> &BTreeMap<CloseReason, u64> {
+        &self.ended
     }
 
     /// The last block's digest.
@@ -170,6 +182,10 @@ impl Shadow {
         for event in executed.receipts.iter().flat_map(|receipt| receipt.events.iter()) {
             if let Event::Slashed { validator, reason: SlashReason::ConflictingVotes, .. } = event {
                 self.convicted.insert(*validator);
+            }
+            if let Event::TaskClosed { reason, .. } = event {
+                let count = self.ended.entry(*reason).or_default();
+                *count = count.saturating_add(1);
             }
         }
         self.state = after;

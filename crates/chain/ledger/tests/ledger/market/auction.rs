@@ -1,4 +1,4 @@
-//! Auctions: sealed, opened, cleared; who does not open loses the bond.
+//! Auctions: sealed, opened, cleared; who does not open loses the pledge.
 
 use super::bazaar::{Bazaar, RATE, contact, ended, first, offer, provider, spec};
 use crate::support::CHAIN;
@@ -41,7 +41,7 @@ fn the_lowest_bid_wins_and_is_paid_by_the_next() {
 }
 
 #[test]
-fn whoever_does_not_open_loses_the_bond_and_others_do_not() {
+fn whoever_does_not_open_loses_the_pledge_and_others_do_not() {
     let mut bazaar = Bazaar::new(2);
     let id = bazaar.submit(auction(), 5);
     let before = [0, 1].map(|number| bazaar.network.balance(&provider(number)));
@@ -54,12 +54,12 @@ fn whoever_does_not_open_loses_the_bond_and_others_do_not() {
     assert_eq!(bazaar.lease(id, 0).provider, provider(1).address());
     let told = bids(bazaar.network.events());
     assert_eq!(told[0], (CloseReason::Unopened, vec![provider(0).address()]));
-    let bond = bazaar.network.genesis.parameters.market.bid_bond;
-    assert_eq!(bazaar.network.supply().burned.minus(burned), Some(bond));
+    let pledge = bazaar.network.genesis.parameters.market.bid_pledge;
+    assert_eq!(bazaar.network.supply().burned.minus(burned), Some(pledge));
     let lost = |number: u8| {
         before[usize::from(number)].minus(bazaar.network.balance(&provider(number))).unwrap()
     };
-    assert!(lost(0) >= bond && lost(1) < bond);
+    assert!(lost(0) >= pledge && lost(1) < pledge);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_lease_takes_as_many_devices_as_it_needs() {
     let mut pair = spec();
     pair.requirements.devices = 2;
     let id = bazaar.submit(pair.clone(), 5);
-    assert_eq!(bazaar.provider(0).listings[0].leased, 2);
+    assert_eq!(bazaar.provider(0).offers[0].leased, 2);
     let other = bazaar.submit(pair.clone(), 5);
     assert!(bazaar.task(other).leases.is_empty(), "one device is left");
     bazaar.act(&crate::support::alice(), MarketOperation::CancelTask { task: other });

@@ -139,7 +139,7 @@ fn what_is_leased_stays_as_it_was_offered() {
     bazaar.commit(0, first(id), commitment(8, 1_000));
     bazaar.wait(2_000);
     bazaar.act(&key, edit(&[]));
-    assert!(bazaar.provider(0).listings.is_empty());
+    assert!(bazaar.provider(0).offers.is_empty());
 }
 
 #[test]

@@ -130,17 +130,17 @@ fn cancelling_pays_what_was_done_and_returns_the_rest() {
 }
 
 #[test]
-fn cancelling_what_nobody_runs_returns_everything_at_once_and_all_bonds() {
+fn cancelling_what_nobody_runs_returns_everything_at_once_and_all_pledges() {
     let mut bazaar = Bazaar::new(2);
     let id = bazaar.submit(Spec { allocating: Allocating::Auction, ..spec() }, 5);
     let balance = bazaar.network.balance(&provider(1));
     bazaar.bid(1, id, RATE);
-    let bond = bazaar.network.genesis.parameters.market.bid_bond;
-    assert!(bazaar.network.balance(&provider(1)) < balance.minus(bond).unwrap());
+    let pledge = bazaar.network.genesis.parameters.market.bid_pledge;
+    assert!(bazaar.network.balance(&provider(1)) < balance.minus(pledge).unwrap());
     bazaar.act(&alice(), MarketOperation::CancelTask { task: id });
     assert_eq!(ended(bazaar.network.events()), Some(CloseReason::Cancelled));
     let fee = balance.minus(bazaar.network.balance(&provider(1))).unwrap();
-    assert!(fee < bond, "the bond is back");
+    assert!(fee < pledge, "the pledge is back");
     assert_eq!(bazaar.task(id).refunded, Amount::whole(5));
 }
 

@@ -11,7 +11,7 @@ const PRIOR: u64 = 10 * ONE;
 const REFUTED: u64 = 4;
 
 /// Brings a record to the present.
-pub(super) fn refresh(reputation: &mut Reputation, now: Millis, half_life: Millis) {
+pub fn refresh(reputation: &mut Reputation, now: Millis, half_life: Millis) {
     let over = now.since(reputation.halved).0.checked_div(half_life.0).unwrap_or(0);
     if over == 0 {
         return;
@@ -28,29 +28,29 @@ pub(super) fn refresh(reputation: &mut Reputation, now: Millis, half_life: Milli
 }
 
 /// A lease ended as it should, after so long.
-pub(super) fn kept(reputation: &mut Reputation, time: Millis) {
+pub fn kept(reputation: &mut Reputation, time: Millis) {
     reputation.kept = reputation.kept.saturating_add(ONE);
     reputation.time = reputation.time.saturating_add(time.0);
 }
 
 /// A commitment was upheld.
-pub(super) const fn upheld(reputation: &mut Reputation) {
+pub const fn upheld(reputation: &mut Reputation) {
     reputation.clean = reputation.clean.saturating_add(1);
 }
 
 /// A lease ended by the account's fault.
-pub(super) const fn broken(reputation: &mut Reputation) {
+pub const fn broken(reputation: &mut Reputation) {
     reputation.broken = reputation.broken.saturating_add(ONE);
 }
 
 /// The account claimed what is false.
-pub(super) const fn refuted(reputation: &mut Reputation) {
+pub const fn refuted(reputation: &mut Reputation) {
     reputation.refuted = reputation.refuted.saturating_add(ONE);
     reputation.clean = 0;
 }
 
 /// Share of leases that were kept.
-pub(super) fn reliability(reputation: &Reputation) -> Permille {
+pub fn reliability(reputation: &Reputation) -> Permille {
     let Reputation { kept, broken, refuted, .. } = *reputation;
     let kept = u128::from(kept.saturating_add(PRIOR_KEPT));
     let lost = broken.saturating_add(refuted.saturating_mul(REFUTED));

@@ -1,0 +1,75 @@
+//! The market as a node shows it: standing offers and an account's tasks.
+
+use crate::{Rpc, RpcError};
+use opengpu_market::reputation;
+use opengpu_types::{
+    Address, Entry, Key, Millis, Offer, Permille, Shelved, Task, TaskId,
+};
+
+/// An offer that stands on a shelf, with what the chain knows of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StandingOffer {
+    /// Whose.
+    pub provider: Address,
+    /// Which of its offers.
+    pub place: u8,
+    /// What is offered.
+    pub offer: Offer,
+    /// Devices that are not leased.
+    pub free: u8,
+    /// How reliable its provider was.
+    pub reliability: Permille,
+}
+
+/// All standing offers, in the sequence of shelves.
+pub fn offers(rpc: &Rpc) -> Result<Vec<StandingOffer>, RpcError> {
+    let half_life = rpc.parameters()?.parameters.market.half_life;
+    let now = match rpc.entry(&Key::Chain)? {
+        Some(Entry::Chain(chain)) => chain.time,
+        _ => Millis(0),
+    };
+    let count = match rpc.entry(&Key::Shelves)? {
+        Some(Entry::Shelves(count)) => count,
+        _ => 0,
+    };
+    let mut offers = Vec::new();
+    for shelf in 0..count {
+        let Some(Entry::Shelf(shelf)) = rpc.entry(&Key::Shelf(shelf))? else { continue };
+        for Shelved { provider, offer: place } in &shelf.offers {
+            let Some(Entry::Provider(entry)) = rpc.entry(&Key::Provider(*provider))? else {
+                continue;
+            };
+            let Some(offered) = entry.offers.get(usize::from(*place)) else { continue };
+            let mut record = entry.reputation;
+            reputation::refresh(&mut record, now, half_life);
+            offers.push(StandingOffer {
+                provider: *provider,
+                place: *place,
+                offer: offered.offer.clone(),
+                free: offered.offer.devices.saturating_sub(offered.leased),
+                reliability: reputation::reliability(&record),
+            });
+        }
+    }
+    Ok(offers)
+}
+
+/// The open tasks of an account.
+pub fn open_tasks(rpc: &Rpc, client: Address) -> Result<Vec<(TaskId, Task)>, RpcError> {
+    let Some(Entry::Client(client)) = rpc.entry(&Key::Client(client))? else {
+        return Ok(Vec::new());
+    };
+    let mut tasks = Vec::new();
+    for id in &client.tasks {
+        tasks.extend(task(rpc, *id)?.map(|task| (*id, task)));
+    }
+    Ok(tasks)
+}
+
+/// A task, while the chain keeps it.
+pub fn task(rpc: &Rpc, id: TaskId) -> Result<Option<Task>, RpcError> {
+    Ok(match rpc.entry(&Key::Task(id))? {
+        Some(Entry::Task(task)) => Some(task.into_inner()),
+        _ => None,
+    })
+}

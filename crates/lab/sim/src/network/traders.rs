@@ -1,0 +1,181 @@
+//! Clients and providers on a simulated network: they look at what is final and do what comes next, or
+//! vanish, refuse, lie and come back.
+//!
+//! Every account is both. What it does follows from the state and the dice alone, so nothing that a
+//! trader remembers can be lost: a provider that comes back finds its leases on chain, as a real one does.
+
+use super::cast::{CHAIN, market};
+use crate::{dice::Dice, goods};
+use opengpu_crypto::Keypair;
+use opengpu_ledger::{Memory, State as _};
+use opengpu_market::auction::seal;
+use opengpu_types::{
+    Address, Amount, Boxed, Entry, Key, LeaseId, LeasePhase, Leave, List, MarketOperation, Nonce,
+    Provider, SignedTransaction, Task, TaskId, TaskPhase,
+};
+use std::collections::BTreeMap;
+
+/// Most open tasks of one client.
+const TASKS: usize = 3;
+/// Operations of one account in a second.
+const MOST: usize = 6;
+
+/// Everyone who trades, and who is away.
+#[derive(Debug)]
+pub(crate) struct Traders {
+    dice: Dice,
+    predicate: Vec<u8>,
+    /// Seconds for which a provider still does nothing.
+    away: BTreeMap<Address, u64>,
+    /// Whether new tasks are submitted and providers vanish.
+    open: bool,
+}
+
+impl Traders {
+    pub(crate) fn new(dice: Dice) -> Self {
+        Self { dice, predicate: goods::predicate(), away: BTreeMap::new(), open: true }
+    }
+
+    /// Nobody submits anything any more, clients are gone, and providers stay.
+    pub(crate) const fn close(&mut self) {
+        self.open = false;
+    }
+
+    /// Tasks that have not ended.
+    pub(crate) fn open_tasks(state: &Memory) -> usize {
+        let open = |entry: &Entry| matches!(entry, Entry::Task(task) if !task.is_closed());
+        state.iter().filter(|(_, entry)| open(entry)).count()
+    }
+
+    /// What an account sends in this second, from the nonce that its node knows.
+    pub(crate) fn act(
+        &mut self,
+        state: &Memory,
+        account: &Keypair,
+        nonce: Nonce,
+    ) -> Vec<SignedTransaction> {
+        let me = account.address();
+        let mut wishes = Vec::new();
+        if self.open {
+            self.buy(state, me, &mut wishes);
+        }
+        if self.is_there(me) {
+            self.sell(state, me, &mut wishes);
+        }
+        wishes.truncate(MOST);
+        let signed = wishes.into_iter().zip(nonce.0..);
+        signed.map(|(operation, nonce)| market(account, Nonce(nonce), operation)).collect()
+    }
+
+    /// A provider vanishes now and then, for longer than its leases bear.
+    fn is_there(&mut self, me: Address) -> bool {
+        if !self.open {
+            return true;
+        }
+        let away = self.away.entry(me).or_default();
+        if *away == 0 && self.dice.one_in(40) {
+            *away = self.dice.below(30);
+        }
+        *away = away.saturating_sub(1);
+        *away == 0
+    }
+
+    fn buy(&mut self, state: &Memory, me: Address, wishes: &mut Vec<MarketOperation>) {
+        let mine: Vec<(TaskId, &Task)> = tasks(state)
+            .filter(|(_, task)| task.client == me && !task.is_closed())
+            .collect();
+        if mine.len() < TASKS && self.dice.one_in(2) {
+            let budget = goods::budget(&mut self.dice);
+            let escrow = budget.in_tokens(Amount::whole(2)).unwrap_or(Amount::ONE);
+            let spec = Boxed::new(goods::spec(&mut self.dice, &self.predicate));
+            let contact = goods::contact();
+            wishes.push(MarketOperation::SubmitTask { spec, budget, escrow, contact });
+        }
+        if let Some((task, _)) = self.dice.pick(&mine).copied() {
+            match self.dice.below(24) {
+                0 => wishes.push(MarketOperation::CancelTask { task }),
+                1 => {
+                    let amount = Amount(self.dice.below_wide(Amount::ONE.0));
+                    wishes.push(MarketOperation::TopUp { task, amount });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn sell(&mut self, state: &Memory, me: Address, wishes: &mut Vec<MarketOperation>) {
+        let Ok(Some(Entry::Provider(provider))) = state.get(&Key::Provider(me)) else {
+            let offers = (0..2).map(|_| goods::offer(&mut self.dice)).collect();
+            let offers = List::new(offers).expect("two");
+            let stake = Amount::whole(self.dice.below(3).saturating_mul(100));
+            let contact = goods::contact();
+            wishes.push(MarketOperation::RegisterProvider { contact, offers, stake });
+            return;
+        };
+        for id in &provider.leases {
+            if let Ok(Some(Entry::Task(task))) = state.get(&Key::Task(id.task)) {
+                wishes.extend(self.work(*id, task));
+            }
+        }
+        if self.dice.one_in(3) {
+            wishes.push(MarketOperation::Heartbeat);
+        }
+        self.bid(state, me, provider, wishes);
+    }
+
+    /// What comes next for a lease.
+    fn work(&mut self, id: LeaseId, task: &Task) -> Option<MarketOperation> {
+        let lease = task.leases.get(usize::from(id.number))?;
+        match lease.phase {
+            LeasePhase::Running if self.dice.one_in(24) => {
+                let leaves = [Leave::OwnerReturned, Leave::Refused, Leave::Broken];
+                let leave = *self.dice.pick(&leaves)?;
+                Some(MarketOperation::ReleaseLease { lease: id, leave })
+            }
+            LeasePhase::Running | LeasePhase::Stopping { .. } if self.dice.one_in(3) => {
+                Some(goods::next_commitment(&mut self.dice, CHAIN, id, task, &self.predicate))
+            }
+            LeasePhase::Opening { .. } if !self.dice.one_in(8) => {
+                let (output, salt) = goods::output(id, &lease.provider);
+                Some(MarketOperation::OpenOutput { lease: id, output, salt })
+            }
+            _ => None,
+        }
+    }
+
+    fn bid(
+        &mut self,
+        state: &Memory,
+        me: Address,
+        provider: &Provider,
+        wishes: &mut Vec<MarketOperation>,
+    ) {
+        for (task, entry) in tasks(state) {
+            let auction = match state.get(&Key::Auction(task)) {
+                Ok(Some(Entry::Auction(auction))) => auction.bids.to_vec(),
+                _ => Vec::new(),
+            };
+            let mine = auction.iter().find(|bid| bid.provider == me);
+            let (rate, salt) = goods::bid(task, &me);
+            match (entry.phase, mine) {
+                (TaskPhase::Bidding { .. }, None) if !provider.offers.is_empty() => {
+                    let seal = seal(CHAIN, &task.0, &me, rate, &salt);
+                    wishes.push(MarketOperation::SealBid { task, offer: 0, seal });
+                }
+                (TaskPhase::Opening { .. }, Some(bid))
+                    if bid.rate.is_none() && !self.dice.one_in(8) =>
+                {
+                    wishes.push(MarketOperation::OpenBid { task, rate, salt });
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn tasks(state: &Memory) -> impl Iterator<Item = (TaskId, &Task)> {
+    state.iter().filter_map(|(key, entry)| match (key, entry) {
+        (Key::Task(id), Entry::Task(task)) => Some((*id, &**task)),
+        _ => None,
+    })
+}
