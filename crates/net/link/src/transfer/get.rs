@@ -19,8 +19,8 @@ use crate::artifact::{GROUP, Groups, Outline, count, row_length};
 use crate::session::{Session, SessionError, Stream};
 use crate::store::{Pinned, Store, StoreError};
 
-/// Requests at one holder at a time: while one answer is read, the next is on its way.
-const LANES: usize = 2;
+/// Requests at one holder at a time. Each has a window of 2 MiB, so together they fill a long way.
+const LANES: usize = 4;
 /// Artifacts that are fetched at a time.
 const ARTIFACTS: usize = 8;
 /// Read at once at most, where a stranger says how much comes.
