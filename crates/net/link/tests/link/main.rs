@@ -10,6 +10,7 @@
 //! | `stores` | quota, eviction, holds, crashes |
 //! | `folders` | packing and unpacking |
 //! | `conformance` | pinned encodings |
+//! | `fuzz_targets` | the bodies of the fuzz targets, run over their corpus |
 
 #![expect(
     clippy::unwrap_used,
@@ -21,6 +22,7 @@
 
 mod conformance;
 mod folders;
+mod fuzz_targets;
 mod ground;
 mod liars;
 mod relays;

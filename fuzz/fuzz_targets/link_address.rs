@@ -1,0 +1,8 @@
+//! Any text as the address of an endpoint.
+
+#![no_main]
+
+#[path = "../link_targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| targets::run("link_address", bytes));

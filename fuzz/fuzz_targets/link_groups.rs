@@ -1,0 +1,8 @@
+//! Any bytes as an encoded set of groups.
+
+#![no_main]
+
+#[path = "../link_targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| targets::run("link_groups", bytes));
