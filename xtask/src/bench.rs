@@ -38,7 +38,7 @@ struct Peer {
     package: &'static str,
 }
 
-const BENCHES: [Bench; 3] = [
+const BENCHES: [Bench; 4] = [
     Bench {
         name: "auction",
         binary: "bench-auction",
@@ -56,6 +56,13 @@ const BENCHES: [Bench; 3] = [
         binary: "bench-exec",
         tools: test::tools,
         peers: &[Peer { program: "python", package: "pip:xllamacpp==2026.10.11549" }],
+    },
+    Bench {
+        name: "transfer",
+        binary: "bench-transfer",
+        // rsync is also measured over it.
+        tools: || packages::provide(&Requirement::Debian("openssh-server".into())).map(drop),
+        peers: &[Peer { program: "rsync", package: "deb:rsync" }],
     },
 ];
 

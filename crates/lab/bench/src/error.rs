@@ -43,6 +43,9 @@ pub enum BenchError {
     /// An executor does not do what it should.
     #[error("the executor failed: {0}")]
     Executor(String),
+    /// A session or a transfer failed.
+    #[error("the transfer failed: {0}")]
+    Transfer(String),
     /// The device cannot be used.
     #[error("the device failed: {0}")]
     Device(String),

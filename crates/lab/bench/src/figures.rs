@@ -1,6 +1,8 @@
-//! Arithmetic of figures: percentiles, and what a row of final blocks says.
+//! Arithmetic of figures: those of rounds, percentiles, and what a row of final blocks says.
 //!
 //! Times are microseconds of the machine's clock, because a header carries wall time.
+
+use std::collections::BTreeMap;
 
 /// A final block as one node's stream told it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +51,26 @@ impl Pace {
             block_seconds: seconds / count,
             per_block: transactions / count,
         })
+    }
+}
+
+/// Every figure of every round, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Figures(pub(crate) BTreeMap<&'static str, Vec<f64>>);
+
+impl Figures {
+    pub(crate) fn add(&mut self, name: &'static str, value: f64) {
+        self.0.entry(name).or_default().push(value);
+    }
+
+    /// The middle over the rounds; why there is none otherwise.
+    pub(crate) fn middle(&self, name: &str) -> Result<f64, String> {
+        self.0.get(name).and_then(|all| median(all)).ok_or_else(|| "not measured".to_owned())
+    }
+
+    /// The middle of each figure, as a table.
+    pub(crate) fn rows(&self) -> Vec<(&'static str, f64)> {
+        self.0.keys().filter_map(|name| Some((*name, self.middle(name).ok()?))).collect()
     }
 }
 

@@ -11,6 +11,7 @@
 //! - [`auction`]: many auctions that close at once, beside sorting and beside the optimum.
 //! - [`kernels`]: no speed, but whether the interpreter and a device agree on random kernels.
 //! - [`exec`]: what is left of an engine's speed behind executors, beside the engines alone.
+//! - [`transfer`]: an artifact between two endpoints, beside rsync and the bare transport.
 //! - [`chain`]: transfers, finality, memory and processor time of four validators, beside anvil.
 
 #![expect(clippy::float_arithmetic, reason = "figures are rates and ratios, never money")]
@@ -25,6 +26,7 @@ mod machine;
 mod process;
 mod report;
 mod told;
+pub mod transfer;
 mod want;
 
 pub use error::BenchError;

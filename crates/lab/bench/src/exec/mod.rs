@@ -17,7 +17,7 @@ mod tokens;
 
 use crate::{
     error::BenchError,
-    figures::median,
+    figures::Figures,
     machine, process,
     report::Report,
     tell,
@@ -28,7 +28,7 @@ use clap::Parser;
 use opengpu_exec::program::Program as Code;
 use opengpu_exec::{Launch, Supervisor};
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, ffi::OsString, fmt, path::Path};
+use std::{ffi::OsString, fmt, path::Path};
 
 /// Of which benchmark the figures are.
 const ID: &str = "exec";
@@ -88,21 +88,6 @@ impl Program {
     }
 }
 
-/// Every figure of every round, by name.
-#[derive(Debug, Default)]
-struct Figures(BTreeMap<&'static str, Vec<f64>>);
-
-impl Figures {
-    fn add(&mut self, name: &'static str, value: f64) {
-        self.0.entry(name).or_default().push(value);
-    }
-
-    /// The middle over the rounds; why there is none otherwise.
-    fn middle(&self, name: &str) -> Result<f64, String> {
-        self.0.get(name).and_then(|all| median(all)).ok_or_else(|| "not measured".to_owned())
-    }
-}
-
 /// Something that is measured in turns.
 trait Side: fmt::Debug {
     /// One turn; what it found is added by name.
@@ -136,11 +121,11 @@ pub fn run(program: Program) -> Result<(), BenchError> {
     if program.wants("matmul") {
         rounds("products", &program, &mut matmul::Products::start(&program)?, &mut figures)?;
     }
-    let rows = figures.0.keys().filter_map(|name| Some((*name, figures.middle(name).ok()?)));
+    let rows = figures.rows();
     let report = Report {
         bench: "exec",
         begun,
-        rows: rows.collect(),
+        rows,
         wants: wants(&figures),
         more: more(&figures, missing),
     };
