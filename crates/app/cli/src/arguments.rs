@@ -1,7 +1,8 @@
 //! The words of the command line that all nouns have in common.
 
 use crate::{
-    chain, dev, device, exec, exit::Complaint, market, model, node, output::Format, stake, tx, wallet,
+    chain, dev, device, exec, exit::Complaint, market, model, node, output::Format, stake, tx,
+    wallet,
 };
 use clap::{Args, Parser, Subcommand, ValueEnum as _};
 use clap_complete::Shell;

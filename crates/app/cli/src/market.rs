@@ -77,8 +77,7 @@ pub(crate) fn offers(context: &Context, wanted: &Offers) -> Result<()> {
                 it.provider.to_string(),
             ]
         });
-        let titles =
-            ["class", "free", "memory", "rate", "region", "reliable", "runs", "provider"];
+        let titles = ["class", "free", "memory", "rate", "region", "reliable", "runs", "provider"];
         table(titles, rows)
     })?;
     if offers.is_empty() {
@@ -199,7 +198,8 @@ pub(crate) fn top_up(context: &Context, top_up: &TopUp) -> Result<()> {
 fn open(context: &Context, id: TaskId) -> Result<Task> {
     match market::task(&context.rpc, id)? {
         None => Err(Complaint::usage(format!("the chain knows no task {id}"))
-            .hint("tasks that ended are kept for a while only; `opengpu ps` shows open ones").into()),
+            .hint("tasks that ended are kept for a while only; `opengpu ps` shows open ones")
+            .into()),
         Some(Task { phase: TaskPhase::Closed { reason, at }, .. }) => {
             let ago = ended_ago(context, at)?;
             let text = format!("the task ended {ago} ago: {}", reason.name());

@@ -2,9 +2,7 @@
 
 use crate::{Rpc, RpcError};
 use opengpu_market::reputation;
-use opengpu_types::{
-    Address, Entry, Key, Millis, Offer, Permille, Shelved, Task, TaskId,
-};
+use opengpu_types::{Address, Entry, Key, Millis, Offer, Permille, Shelved, Task, TaskId};
 
 /// An offer that stands on a shelf, with what the chain knows of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -380,8 +380,8 @@ pub enum Event {
     TaskToppedUp { task: TaskId, amount: Amount },
     /// A task's terms changed.
     TaskEdited { task: TaskId },
-    /// Bids for a task are taken, then opened.
-    BiddingOpened { task: TaskId, until: Millis, opened_until: Millis },
+    /// Bids for a task are taken.
+    BiddingOpened { task: TaskId },
     /// Bids ended; their bonds were returned, or burned if they were not opened.
     BidsClosed { task: TaskId, reason: CloseReason, bidders: List<Address, { Auction::MAX_BIDS }> },
     /// A lease began.
@@ -413,6 +413,8 @@ pub enum Event {
     TaskCollected { task: TaskId },
     /// The record of a client ended.
     ClientClosed { client: Address, reason: CloseReason },
+    /// The first bid is there: others are taken until then, and opened until later.
+    BidsLimited { task: TaskId, until: Millis, opened_until: Millis },
 }
 
 codec_enum!(Event {
@@ -449,7 +451,7 @@ codec_enum!(Event {
     30 => TaskOpened { task, client, escrow, lock },
     31 => TaskToppedUp { task, amount },
     32 => TaskEdited { task },
-    33 => BiddingOpened { task, until, opened_until },
+    33 => BiddingOpened { task },
     34 => BidsClosed { task, reason, bidders },
     35 => LeaseOpened { lease, provider, rate, most },
     36 => Checkpointed { lease, segment, root },
@@ -458,6 +460,7 @@ codec_enum!(Event {
     39 => TaskClosed { task, client, reason, paid, refunded },
     40 => TaskCollected { task },
     41 => ClientClosed { client, reason },
+    42 => BidsLimited { task, until, opened_until },
 });
 
 /// Record of one transaction, or of what the block did by itself.

@@ -7,8 +7,8 @@
 //! ```
 
 use crate::{
-    Address, Amount, ArtifactId, Checkpoint, CloseReason, Contact, Digest, Millis, Money,
-    ProgramId, Region, Requirements, TransactionId, Weights, Work,
+    Address, Amount, ArtifactId, Checkpoint, CloseReason, Contact, Digest, Millis, Money, Permille,
+    ProgramId, Region, Requirements, SessionKey, TransactionId, Weights, Work,
     bounded::List,
     codec::{codec_enum, codec_newtype, codec_struct},
 };
@@ -302,6 +302,8 @@ pub struct Lease {
     pub paid: Amount,
     /// How long it should take.
     pub predicted: Millis,
+    /// The client's session key at the award: it signs for usage.
+    pub session: SessionKey,
     /// When it began.
     pub began: Millis,
     /// From where.
@@ -328,6 +330,7 @@ codec_struct!(Lease {
     lock,
     paid,
     predicted,
+    session,
     began,
     from,
     commitment,
@@ -465,13 +468,17 @@ pub struct Bid {
     pub offer: u8,
     /// The sealed rate.
     pub seal: Digest,
+    /// How long the task should take on it, when it was sealed.
+    pub predicted: Millis,
+    /// How far away it is.
+    pub distance: Permille,
     /// The rate, once it is opened.
     pub rate: Option<Amount>,
     /// Held until it is opened.
     pub pledge: Amount,
 }
 
-codec_struct!(Bid { provider, offer, seal, rate, pledge });
+codec_struct!(Bid { provider, offer, seal, predicted, distance, rate, pledge });
 
 /// The bids for one task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,7 +6,7 @@
 use crate::{
     admission::{self, Admitted},
     bank, beacon, duty, epoch,
-    error::{BlockError, Halt, Invalid, Rejection, Stop},
+    error::{BlockError, Corruption, Halt, Invalid, Rejection, Stop},
     fee::next_base_fee,
     genesis, invariant,
     limit::{self, Terms},
@@ -169,6 +169,10 @@ impl<S: State> Execution<S> {
             Err(halt) => return Err((Box::new(self), halt)),
         };
         self.events.append(&mut events);
+        let Ok(events) = List::new(std::mem::take(&mut self.events)) else {
+            let halt = Corruption::OutOfRange("the events of a block").into();
+            return Err((Box::new(self), halt));
+        };
         let own = Receipt {
             height: self.context.height,
             index: 0,
@@ -176,7 +180,7 @@ impl<S: State> Execution<S> {
             outcome: Outcome::Applied,
             fee: Amount::ZERO,
             weight: self.state.flows.weight,
-            events: List::new(self.events).expect("what happens to seats is bounded"),
+            events,
         };
         let weight = self.state.flows.weight;
         let mut receipts = Vec::with_capacity(self.receipts.len().saturating_add(1));

@@ -85,9 +85,9 @@ pub(crate) const fn allows(purpose: Purpose, operation: &Operation) -> bool {
             MarketOperation::SubmitTask { .. }
             | MarketOperation::TopUp { .. }
             | MarketOperation::ExtendTask { .. }
-            | MarketOperation::EditTask { .. }
             | MarketOperation::CancelTask { .. },
         ) => matches!(purpose, Purpose::Anything | Purpose::Tasks),
+        // By another session key of a task it could sign for usage of an accomplice.
         // To a validator that is its accomplice a key could move all stake, whatever its limit.
         Operation::Redelegate { .. }
         | Operation::CloseAccount { .. }

@@ -7,21 +7,25 @@ use commonware_utils::sync::Mutex;
 use opengpu_types::Millis;
 use std::{collections::BTreeSet, sync::Arc};
 
+/// Milliseconds for which alarms that have rung are kept.
+const KEPT: u64 = 60_000;
+
 /// Times of alarms; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Alarms(Arc<Mutex<BTreeSet<Millis>>>);
 
 impl Alarms {
-    /// A block has set these.
-    pub fn set(&self, times: impl IntoIterator<Item = Millis>) {
-        self.0.lock().extend(times);
+    /// A block of that time has set these.
+    pub fn set(&self, time: Millis, times: impl IntoIterator<Item = Millis>) {
+        let mut known = self.0.lock();
+        known.extend(times);
+        // Far enough back that a leader on an older parent still finds its own.
+        *known = known.split_off(&Millis(time.0.saturating_sub(KEPT)));
     }
 
-    /// The first one after a block of that time; earlier ones are over.
+    /// The first one after a block of that time.
     pub fn after(&self, time: Millis) -> Option<Millis> {
-        let mut times = self.0.lock();
-        *times = times.split_off(&time.plus(Millis(1)));
-        times.first().copied()
+        self.0.lock().range(time.plus(Millis(1))..).next().copied()
     }
 }
 
@@ -30,12 +34,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_alarm_is_told_and_earlier_ones_are_forgotten() {
+    fn the_next_alarm_is_told_and_old_ones_are_forgotten() {
         let alarms = Alarms::default();
         assert_eq!(alarms.after(Millis(0)), None);
-        alarms.set([Millis(500), Millis(250), Millis(750)]);
+        alarms.set(Millis(100), [Millis(500), Millis(250), Millis(750)]);
         assert_eq!(alarms.after(Millis(100)), Some(Millis(250)));
         assert_eq!(alarms.after(Millis(250)), Some(Millis(500)));
-        assert_eq!(alarms.after(Millis(0)), Some(Millis(500)));
+        alarms.set(Millis(KEPT + 600), []);
+        assert_eq!(alarms.after(Millis(0)), Some(Millis(750)));
     }
 }

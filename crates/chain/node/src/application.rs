@@ -234,7 +234,7 @@ where
             }
             Err(error) => stop(&error),
         };
-        self.alarms.set(output.alarms);
+        self.alarms.set(header.time, output.alarms);
         self.discard(height, &candidates, &output.left_out);
         let included = candidates
             .iter()
@@ -294,7 +294,7 @@ where
             tracing::warn!(height = header.height.0, holding, "block refused");
             return None;
         }
-        self.alarms.set(output.alarms);
+        self.alarms.set(header.time, output.alarms);
         if candidate {
             let parent = ancestry.next().await?;
             let before = parent.inner().header().beacon;

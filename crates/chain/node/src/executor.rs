@@ -155,7 +155,7 @@ where
     let chain = chain_after(&executed)?;
     let (receipts, next_seats) = (executed.receipts_root(), executed.next_seats);
     let receipt_list = executed.receipts;
-    let alarms = alarms(&executed.changes).collect();
+    let alarms = alarms(chain.time, &executed.changes).collect();
     let sealed = desk.seal(executed.changes).await?;
     Ok(Output { sealed, receipts, receipt_list, next_seats, chain, seats, alarms, left_out })
 }

@@ -4,8 +4,8 @@ use crate::dice::Dice;
 use commonware_cryptography::{Signer as _, ed25519::PrivateKey};
 use opengpu_crypto::{Digest, SealPublicKey, hash};
 use opengpu_types::{
-    Address, Allocating, Amount, ArtifactId, Boxed, ChainId, Checkpoint, Class, Commitment, Contact,
-    Ending, Eyes, LeaseId, List, MarketOperation, Measure, Millis, Money, Offer, Permille,
+    Address, Allocating, Amount, ArtifactId, Boxed, ChainId, Checkpoint, Class, Commitment,
+    Contact, Ending, Eyes, LeaseId, List, MarketOperation, Measure, Millis, Money, Offer, Permille,
     Precision, ProgramId, ProgramKind, RateUnit, Rating, Requirements, Runtime, SegmentIndex,
     SessionKey, Set, Spec, Task, TaskId, Text, Trust, Usage, Weights, Witness, Work,
 };
@@ -183,8 +183,7 @@ pub(crate) fn next_commitment(
         Class::Replicate(_) => {
             let (output, salt) = output(id, &lease.provider);
             let provider = &lease.provider;
-            commitment.output =
-                statement::seal_output(chain, &id, provider, &output, &salt);
+            commitment.output = statement::seal_output(chain, &id, provider, &output, &salt);
         }
         Class::Predicate(_) if !dice.one_in(8) => {
             let byte = if dice.one_in(4) { 6 } else { 5 };

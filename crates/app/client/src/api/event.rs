@@ -80,7 +80,7 @@ impl From<&Event> for EventInfo {
             "task-opened" => TaskOpened { task, client, escrow, lock },
             "task-topped-up" => TaskToppedUp { task, amount },
             "task-edited" => TaskEdited { task },
-            "bidding-opened" => BiddingOpened { task, until, opened_until },
+            "bidding-opened" => BiddingOpened { task },
             "bids-closed" => BidsClosed { task, reason, bidders },
             "lease-opened" => LeaseOpened { lease, provider, rate, most },
             "checkpointed" => Checkpointed { lease, segment, root },
@@ -91,6 +91,7 @@ impl From<&Event> for EventInfo {
             "task-closed" => TaskClosed { task, client, reason, paid, refunded },
             "task-collected" => TaskCollected { task },
             "client-closed" => ClientClosed { client, reason },
+            "bids-limited" => BidsLimited { task, until, opened_until },
         )
     }
 }

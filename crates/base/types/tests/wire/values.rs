@@ -12,8 +12,8 @@ use opengpu_types::{
     Checkpoint, Class, ClassIndex, Client, CloseReason, Commitment, ConsensusKey, Contact,
     Delegation, Duty, DutyKind, Emission, Ending, Entry, Epoch, Event, Evidence, Eyes, Failure,
     Genesis, GenesisValidator, Header, Height, Jail, Key, KeyHolder, Lease, LeaseId, LeasePhase,
-    Leave, List, Offered, MarketOperation, MarketParameters, Measure, Member, Metered, Millis,
-    Money, NetworkAddress, Nonce, Offence, Offences, Offer, Operation, Outcome, Parameters,
+    Leave, List, MarketOperation, MarketParameters, Measure, Member, Metered, Millis, Money,
+    NetworkAddress, Nonce, Offence, Offences, Offer, Offered, Operation, Outcome, Parameters,
     Permille, Precision, ProgramId, ProgramKind, Provider, ProviderStatus, Purpose, Rate, RateBase,
     RateUnit, Rating, Receipt, Record, Reputation, Requirements, RewardIndex, RuleVersion, Runtime,
     SealPublicKey, Seat, SeatSet, Segment, SegmentIndex, SessionKey, Set, Shares, Shelf, Shelved,
@@ -338,14 +338,14 @@ structs! {
     Commitment { root, steps, segments, reached, output, usage, ending }
     Witness { predicate, input, output }
     Lease {
-        provider, offer, rate, most, lock, paid, predicted, began, from, commitment, committed,
-        signed, opened, verdict, phase,
+        provider, offer, rate, most, lock, paid, predicted, session, began, from, commitment,
+        committed, signed, opened, verdict, phase,
     }
     Task {
         client, contact, spec, budget, deposited, paid, refunded, lock, submitted, phase, leases,
         checkpoint, ending, seeking, alarm, reserve,
     }
-    Bid { provider, offer, seal, rate, pledge }
+    Bid { provider, offer, seal, predicted, distance, rate, pledge }
     Auction { bids }
     Record { key, entry }
 }
@@ -425,12 +425,12 @@ enums! {
         stake }, ProviderEdited { provider, offers }, ProviderStaked { provider, amount },
         ProviderDrained { provider, draining }, ProviderClosed { provider, stake, reason },
         ProviderSlashed { provider, lease, amount, burned, client }, TaskOpened { task, client,
-        escrow, lock }, TaskToppedUp { task, amount }, TaskEdited { task }, BiddingOpened { task,
-        until, opened_until }, BidsClosed { task, reason, bidders }, LeaseOpened { lease,
-        provider, rate, most }, Checkpointed { lease, segment, root }, Committed { lease, root,
-        output }, LeaseClosed { lease, provider, reason, verdict, root, output, time, paid },
-        TaskClosed { task, client, reason, paid, refunded }, TaskCollected { task }, ClientClosed
-        { client, reason },
+        escrow, lock }, TaskToppedUp { task, amount }, TaskEdited { task }, BiddingOpened { task
+        }, BidsClosed { task, reason, bidders }, LeaseOpened { lease, provider, rate, most },
+        Checkpointed { lease, segment, root }, Committed { lease, root, output }, LeaseClosed {
+        lease, provider, reason, verdict, root, output, time, paid }, TaskClosed { task, client,
+        reason, paid, refunded }, TaskCollected { task }, ClientClosed { client, reason },
+        BidsLimited { task, until, opened_until },
     }
     ProviderStatus { Active, Draining, Leaving { until } }
     Leave { OwnerReturned, Refused, Broken }

@@ -3,7 +3,7 @@
 use super::{census::Census, registry::events};
 use crate::{
     execution::Executed,
-    market::{payable, tick_of},
+    market::{decides_by_output, payable, signed, tick_of},
     state::{Memory, State as _},
 };
 use opengpu_types::{
@@ -185,7 +185,10 @@ pub(super) fn upheld_work_is_paid(before: &Memory, block: &Executed) -> Result<(
             Some(Some(Entry::Chain(chain))) => chain.time,
             _ => return Err("the block has no time".into()),
         };
-        let time = payable(lease, requirements.longest, &offered.offer.rating, now);
+        let time = match verdict {
+            None if decides_by_output(&task.spec) => signed(lease, requirements.longest, now),
+            _ => payable(lease, requirements.longest, &offered.offer.rating, now),
+        };
         let time = u128::from(time.0).saturating_mul(u128::from(requirements.devices));
         let due = lease.rate.mul_div(time, 1000).unwrap_or(Amount::CAP).min(lease.most);
         if due != *paid {

@@ -8,7 +8,7 @@ use super::Market;
 use crate::{
     error::{Corruption, Halt},
     state::{Changes, State},
-    table::tables::{AgendaPages, Agendas, Tasks, Ticks},
+    table::tables::{AgendaPages, Agendas, Providers, Tasks, Ticks},
 };
 use opengpu_types::{Agenda, AgendaPage, Alarm, Key, Millis, TaskId, Tick};
 
@@ -16,8 +16,11 @@ use opengpu_types::{Agenda, AgendaPage, Alarm, Key, Millis, TaskId, Tick};
 const TICK: u64 = 250;
 /// Milliseconds between blocks when nothing happens.
 const IDLE: u64 = 1_000;
-/// Most alarms that ring in one block.
-const MOST_ALARMS: usize = 128;
+/// Most alarms that ring in one block. One rings for at most sixteen leases, each with two events, and a
+/// handful for the task: all of them, and the end of an epoch, fit into the receipt of a block.
+const MOST_ALARMS: usize = 64;
+/// Most ticks that one block looks at; the next one goes on.
+const MOST_TICKS: u64 = 64;
 
 /// The tick of a time.
 pub(crate) const fn tick_of(time: Millis) -> Tick {
@@ -50,10 +53,11 @@ fn place_of(number: u32) -> (u32, usize) {
     (page, usize::try_from(place).unwrap_or(0))
 }
 
-/// When the alarms that a block has set ring.
-pub fn alarms(changes: &Changes) -> impl Iterator<Item = Millis> {
-    changes.iter().filter_map(|(key, entry)| match key {
+/// When the alarms that a block has set ring; at once if it could not see to all.
+pub fn alarms(time: Millis, changes: &Changes) -> impl Iterator<Item = Millis> {
+    changes.iter().filter_map(move |(key, entry)| match key {
         Key::Tick(tick) if entry.is_some() => Some(time_of(*tick)),
+        Key::Agenda if entry.is_some() => Some(time.plus(Millis(1))),
         _ => None,
     })
 }
@@ -93,8 +97,10 @@ impl<S: State> Market<'_, S> {
     fn take_due(&mut self, since: Millis) -> Result<Vec<(Tick, Alarm)>, Halt> {
         let left = self.state.find::<Agendas>(())?;
         let mut agenda = left.unwrap_or(Agenda { tick: tick_of(since).next(), seen: 0 });
-        let last = tick_of(self.now());
+        let now = tick_of(self.now());
+        let last = now.min(Tick(agenda.tick.0.saturating_add(MOST_TICKS)));
         self.state.need(ticks(agenda.tick, last).map(Key::Tick))?;
+        self.state.need(self.pages(&agenda, last)?)?;
         let mut due = Vec::new();
         while agenda.tick <= last {
             let tick = agenda.tick;
@@ -113,10 +119,29 @@ impl<S: State> Market<'_, S> {
             self.forget_tick(tick, count);
             agenda = Agenda { tick: tick.next(), seen: 0 };
         }
-        if left.is_some() {
+        if agenda.tick <= now {
+            self.state.set::<Agendas>((), agenda);
+        } else if left.is_some() {
             self.state.remove::<Agendas>(());
         }
         Ok(due)
+    }
+
+    /// Pages with the alarms that can ring in this block.
+    fn pages(&self, agenda: &Agenda, last: Tick) -> Result<Vec<Key>, Halt> {
+        let (mut keys, mut alarms) = (Vec::new(), 0usize);
+        for tick in ticks(agenda.tick, last) {
+            let count = self.state.view::<Ticks>(tick)?.copied().unwrap_or(0);
+            let seen = if tick == agenda.tick { agenda.seen } else { 0 };
+            for page in place_of(seen).0..=place_of(count.saturating_sub(1)).0 {
+                if alarms >= MOST_ALARMS || seen >= count {
+                    break;
+                }
+                keys.push(Key::AgendaPage { tick, page });
+                alarms = alarms.saturating_add(AgendaPage::MAX);
+            }
+        }
+        Ok(keys)
     }
 
     fn forget_tick(&mut self, tick: Tick, count: u32) {
@@ -135,7 +160,15 @@ impl<S: State> Market<'_, S> {
         }))?;
         let mut keys = Vec::new();
         for (_, alarm) in due {
-            let Alarm::Task(id) = alarm else { continue };
+            let id = match alarm {
+                Alarm::Task(id) => id,
+                Alarm::Provider(provider) => {
+                    keys.push(Key::Account(*provider));
+                    let entry = self.state.view::<Providers>(*provider)?;
+                    keys.extend(entry.and_then(|it| it.sponsor).map(Key::Account));
+                    continue;
+                }
+            };
             let Some(task) = self.state.view::<Tasks>(*id)? else { continue };
             keys.extend([Key::Auction(*id), Key::Account(task.client), Key::Client(task.client)]);
             for lease in task.leases.iter().filter(|lease| !lease.is_closed()) {

@@ -41,12 +41,21 @@ struct Winner {
 }
 
 impl<S: State> Market<'_, S> {
-    /// Begins to take bids.
+    /// Begins to take bids, for as long as the client is patient; the first bid sets the end.
     pub(super) fn open_bidding(&mut self, id: TaskId, task: &mut Task) {
-        let until = self.now().plus(self.parameters.bidding);
-        let opened_until = until.plus(self.parameters.opening);
+        let patient = task.seeking.plus(task.spec.patience);
+        let until = self.now().plus(self.parameters.bidding).max(patient);
         task.phase = TaskPhase::Bidding { until };
-        self.tell(Event::BiddingOpened { task: id, until, opened_until });
+        self.tell(Event::BiddingOpened { task: id });
+    }
+
+    /// The first bid is there: others have so much time to follow.
+    fn limit_bidding(&mut self, id: TaskId, mut task: Task) -> Result<(), Halt> {
+        let until = self.now().plus(self.parameters.bidding);
+        task.phase = TaskPhase::Bidding { until };
+        let opened_until = until.plus(self.parameters.opening);
+        self.tell(Event::BidsLimited { task: id, until, opened_until });
+        self.proceed(id, task)
     }
 
     pub(super) fn seal_bid(
@@ -64,18 +73,23 @@ impl<S: State> Market<'_, S> {
         if known.offers.get(usize::from(offer)).is_none() {
             return Err(Failure::UnknownOffer.into());
         }
-        if self.candidate(&task, (provider, offer), None)?.is_none() {
-            return Err(Failure::UnfitOffer.into());
-        }
-        let mut auction = self.state.find::<Auctions>(id)?.unwrap_or_default();
+        let candidate = self.candidate(&task, (provider, offer), None)?;
+        let standing = candidate.ok_or(Failure::UnfitOffer)?.standing;
+        let found = self.state.find::<Auctions>(id)?;
+        let is_first = found.is_none();
+        let mut auction = found.unwrap_or_default();
         if place(&auction, &provider).is_ok() {
             return Err(Failure::AlreadyBid.into());
         }
         let pledge = self.parameters.bid_pledge;
         bank::spend(self.state, provider, pledge)?;
-        let bid = Bid { provider, offer, seal, rate: None, pledge };
+        let Standing { predicted, distance, .. } = standing;
+        let bid = Bid { provider, offer, seal, predicted, distance, rate: None, pledge };
         auction.bids.insert_sorted(bid).map_err(|_| Failure::TooManyBids)?;
         self.state.set::<Auctions>(id, auction);
+        if is_first {
+            self.limit_bidding(id, task)?;
+        }
         Ok(())
     }
 
@@ -115,6 +129,7 @@ impl<S: State> Market<'_, S> {
     pub(super) fn drop_auction(&mut self, id: TaskId, reason: CloseReason) -> Result<(), Halt> {
         let Some(auction) = self.state.find::<Auctions>(id)? else { return Ok(()) };
         self.state.remove::<Auctions>(id);
+        self.state.need(auction.bids.iter().map(|bid| Key::Account(bid.provider)))?;
         for bid in &auction.bids {
             bank::credit_or_burn(self.state, bid.provider, bid.pledge)?;
         }
@@ -124,15 +139,25 @@ impl<S: State> Market<'_, S> {
 
     /// Awards the tasks whose bids were opened, all of them at once.
     pub(super) fn clear(&mut self, ids: &[TaskId]) -> Result<(), Halt> {
+        self.state.need(ids.iter().map(|id| Key::Auction(*id)))?;
+        let mut bidders = Vec::new();
+        for id in ids {
+            let bids = self.state.must_view::<Auctions>(*id)?.bids.iter();
+            bidders.extend(bids.map(|bid| Key::Provider(bid.provider)));
+        }
+        self.state.need(bidders)?;
         let mut ended = Vec::with_capacity(ids.len());
         for id in ids {
             let task = self.state.must::<Tasks>(*id)?;
             let entrants = self.entrants(*id, &task)?;
             ended.push(Ended { id: *id, task, entrants });
         }
-        let mut awards = self.clear_single(&ended);
+        let mut awards = self.clear_single(&ended)?;
         for Ended { id, mut task, entrants } in ended {
+            // Copies that were lost meanwhile may want more leases than there is room for.
+            let room = Task::MAX_LEASES.saturating_sub(task.leases.len());
             let winners = match awards.remove(&id) {
+                _ if Self::missing(&task) > room => Vec::new(),
                 Some(winner) => vec![winner],
                 None if is_single(&task) => Vec::new(),
                 None => self.clear_several(id, &task, &entrants),
@@ -169,9 +194,8 @@ impl<S: State> Market<'_, S> {
     fn entrants(&mut self, id: TaskId, task: &Task) -> Result<Vec<Entrant>, Halt> {
         let auction = self.state.must::<Auctions>(id)?;
         self.state.remove::<Auctions>(id);
-        self.state.need(auction.bids.iter().map(|bid| Key::Provider(bid.provider)))?;
         let (mut entrants, mut unfit, mut unopened) = (Vec::new(), Vec::new(), Vec::new());
-        for Bid { provider, offer, rate, pledge, .. } in &auction.bids {
+        for Bid { provider, offer, rate, pledge, predicted, distance, .. } in &auction.bids {
             let Some(rate) = *rate else {
                 Flows::add(&mut self.state.flows.burned, *pledge)?;
                 unopened.push(*provider);
@@ -179,7 +203,10 @@ impl<S: State> Market<'_, S> {
             };
             match self.candidate(task, (*provider, *offer), Some(rate))? {
                 Some(bid) => {
-                    let (provider, offer, standing) = (*provider, *offer, bid.standing);
+                    let (provider, offer) = (*provider, *offer);
+                    // As it was when the bid was sealed: what an offer says later counts no more.
+                    let (predicted, distance) = (*predicted, *distance);
+                    let standing = Standing { predicted, distance, ..bid.standing };
                     entrants.push(Entrant { provider, offer, rate, standing });
                 }
                 None => unfit.push(*provider),
@@ -191,23 +218,23 @@ impl<S: State> Market<'_, S> {
     }
 
     /// Tasks for one device compete for the devices that their bidders share.
-    fn clear_single(&self, ended: &[Ended]) -> BTreeMap<TaskId, Winner> {
+    fn clear_single(&self, ended: &[Ended]) -> Result<BTreeMap<TaskId, Winner>, Halt> {
         let single: Vec<_> = ended.iter().filter(|ended| is_single(&ended.task)).collect();
         let mut bidders: Vec<Bidder> = Vec::new();
         let mut known: BTreeMap<(Address, u8), u32> = BTreeMap::new();
         let mut lots = Vec::with_capacity(single.len());
         for Ended { id, task, entrants } in &single {
             let terms = self.terms(task);
-            let bids = entrants.iter().map(|entrant| {
-                let bidder = *known.entry((entrant.provider, entrant.offer)).or_insert_with(|| {
-                    let free = self.free(entrant.provider, entrant.offer);
-                    bidders.push(Bidder { provider: entrant.provider, free });
-                    u32::try_from(bidders.len().saturating_sub(1)).unwrap_or(u32::MAX)
-                });
-                let cost = terms.cost(entrant.rate, &entrant.standing);
-                (bidder, cost.unwrap_or(Cost(u128::MAX)))
-            });
-            let bids = bids.collect();
+            let mut bids = Vec::with_capacity(entrants.len());
+            for Entrant { provider, offer, rate, standing } in entrants {
+                let place = u32::try_from(bidders.len()).unwrap_or(u32::MAX);
+                let bidder = *known.entry((*provider, *offer)).or_insert(place);
+                if bidder == place {
+                    let free = self.free(*provider, *offer)?;
+                    bidders.push(Bidder { provider: *provider, free });
+                }
+                bids.push((bidder, terms.cost(*rate, standing).unwrap_or(Cost(u128::MAX))));
+            }
             // Budget, and as much again for time, reliability and distance each: no bid costs more.
             let most = Cost(terms.budget.0.saturating_mul(4_000));
             lots.push(Lot { task: id.0, most, bids });
@@ -221,7 +248,7 @@ impl<S: State> Market<'_, S> {
                 awards.insert(*id, Winner { entrant: placed.bid, rate });
             }
         }
-        awards
+        Ok(awards)
     }
 
     /// Copies, and tasks for several devices, are awarded each for itself.
@@ -241,14 +268,12 @@ impl<S: State> Market<'_, S> {
     }
 
     /// Devices of an offer that could be leased now.
-    fn free(&self, provider: Address, offer: u8) -> u32 {
-        let Ok(Some(provider)) = self.state.view::<Providers>(provider) else {
-            return 0;
-        };
+    fn free(&self, provider: Address, offer: u8) -> Result<u32, Halt> {
+        let Some(provider) = self.state.view::<Providers>(provider)? else { return Ok(0) };
         let most = if self.rung(provider).is_newcomer() { 1 } else { u8::MAX };
         let offered = provider.offers.get(usize::from(offer));
         let free = offered.map_or(0, |it| it.offer.devices.saturating_sub(it.leased));
-        u32::from(free.min(most))
+        Ok(u32::from(free.min(most)))
     }
 
     fn tell_bids(

@@ -8,9 +8,7 @@ use opengpu_market::{
     reputation,
     score::{Standing, Terms, distance, predicted},
 };
-use opengpu_types::{
-    Address, Amount, Class, Lease, Provider, ProviderStatus, Spec, Task,
-};
+use opengpu_types::{Address, Amount, Class, Lease, Provider, ProviderStatus, Spec, Task};
 use opengpu_verify::ladder::Rung;
 
 /// Copies of a task that run at once.
@@ -99,9 +97,14 @@ impl<S: State> Market<'_, S> {
         if rung.is_newcomer() && !provider.leases.is_empty() {
             return false;
         }
-        let allowed = rung.exposure(self.parameters.newcomer, self.parameters.exposure);
-        let room = provider.leases.len() < Provider::MAX_LEASES;
-        room && provider.exposure.plus(most).is_some_and(|open| open <= allowed)
+        provider.leases.len() < Provider::MAX_LEASES && most <= self.room(provider)
+    }
+
+    /// What further leases of a provider may be paid.
+    pub(super) fn room(&self, provider: &Provider) -> Amount {
+        let allowed =
+            self.rung(provider).exposure(self.parameters.newcomer, self.parameters.exposure);
+        allowed.minus(provider.exposure).unwrap_or_default()
     }
 
     /// Where a provider stands on the ladder.

@@ -43,8 +43,9 @@ pub(crate) fn is_duty<S: State>(
     if lease.provider != sender || lease.is_closed() {
         return Ok(false);
     }
-    // What can be repeated waits for the beat, unless the lease is about to end.
+    // What can be repeated waits for the beat; a commitment to a lease that must stop ends it.
     let stopping = matches!(lease.phase, LeasePhase::Stopping { .. });
+    let ends = stopping && matches!(operation, MarketOperation::CommitTrace { .. });
     let heard = state.must_view::<Providers>(sender)?.heard;
-    Ok(!rests || stopping || context.time.since(heard) >= beat)
+    Ok(!rests || ends || context.time.since(heard) >= beat)
 }

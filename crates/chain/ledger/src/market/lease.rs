@@ -15,8 +15,8 @@ use crate::{
 };
 use opengpu_crypto::verify_ed25519_vote;
 use opengpu_types::{
-    Address, Amount, CloseReason, Commitment, Ending, Event, Failure, Lease, LeaseId, LeasePhase,
-    Leave, Millis, Provider, Spec, Task, TaskId, TaskPhase, Witness,
+    Address, Amount, Class, CloseReason, Commitment, Ending, Event, Failure, Lease, LeaseId,
+    LeasePhase, Leave, Millis, Provider, Spec, Task, TaskId, TaskPhase, Witness,
 };
 use opengpu_verify::{statement, trace::Extent};
 
@@ -38,8 +38,8 @@ impl<S: State> Market<'_, S> {
             .checked_mul(u128::from(requirements.devices))
             .ok_or_else(range)?;
         let whole = rate.mul_div(time, 1000).unwrap_or(Amount::CAP);
-        let most = self.share(task).min(whole);
         let mut provider = self.state.must::<Providers>(address)?;
+        let most = self.share(task).min(whole).min(self.room(&provider));
         let lock = self.parameters.provider_lock.of(most).min(provider.stake);
         provider.stake = provider.stake.minus(lock).ok_or_else(range)?;
         provider.locked = provider.locked.plus(lock).ok_or_else(range)?;
@@ -61,6 +61,7 @@ impl<S: State> Market<'_, S> {
             lock,
             paid: Amount::ZERO,
             predicted,
+            session: task.contact.session,
             began: now,
             from: task.checkpoint,
             commitment: None,
@@ -147,7 +148,7 @@ impl<S: State> Market<'_, S> {
     ) -> Result<(), Stop> {
         let mut task = self.leased_task(sender, id)?;
         let said = statement::usage(self.context.chain, &id, time);
-        let key = task.contact.session.0;
+        let key = lease_of(&mut task, id.number)?.session.0;
         if !verify_ed25519_vote(&key, statement::USAGE, said.as_ref(), signature) {
             return Err(Failure::BadSignature.into());
         }
@@ -186,12 +187,14 @@ impl<S: State> Market<'_, S> {
         reason: CloseReason,
     ) -> Result<(), Halt> {
         task.seeking = self.now();
+        let by_output = decides_by_output(&task.spec);
         match lease_of(task, id.number)?.commitment {
-            Some(commitment) => {
+            Some(commitment) if !by_output => {
                 task.checkpoint = Some(commitment.reached);
                 self.await_verdict(id, task, reason)
             }
-            None => self.settle(id, task, None, reason),
+            // Without an output there is nothing to compare or to judge; what is signed is paid.
+            _ => self.settle(id, task, None, reason),
         }
     }
 
@@ -225,9 +228,17 @@ impl<S: State> Market<'_, S> {
         let id = LeaseId { task: id, number };
         match lease.phase {
             LeasePhase::Running => {
-                let end = lease.began.plus(task.spec.requirements.longest);
-                let late = end <= self.now();
-                self.lose(id, task, if late { CloseReason::Late } else { CloseReason::Silent })
+                let over = lease.began.plus(task.spec.requirements.longest) <= self.now();
+                let reason = match over {
+                    // A rental ends when its time is over.
+                    true if task.spec.segments == 0 => CloseReason::Completed,
+                    true => CloseReason::Late,
+                    false => CloseReason::Silent,
+                };
+                if reason == CloseReason::Completed {
+                    task.ending = task.ending.or(Some(reason));
+                }
+                self.lose(id, task, reason)
             }
             LeasePhase::Stopping { reason, .. } => self.lose(id, task, reason),
             LeasePhase::Opening { .. } => self.compare(id.task, task),
@@ -235,6 +246,11 @@ impl<S: State> Market<'_, S> {
             LeasePhase::Closed { .. } => Ok(()),
         }
     }
+}
+
+/// Whether only a whole output counts: copies are compared by it, a predicate judges it.
+pub(crate) const fn decides_by_output(spec: &Spec) -> bool {
+    matches!(spec.class, Class::Replicate(_) | Class::Predicate(_))
 }
 
 /// Whether a lease can have led to this.

@@ -34,7 +34,8 @@ pub use agenda::alarms;
 pub(crate) use agenda::{likely_ticks, tick_of};
 pub(crate) use client::close as close_client;
 pub(crate) use duty::is_duty;
-pub(crate) use settle::payable;
+pub(crate) use lease::decides_by_output;
+pub(crate) use settle::{payable, signed};
 
 use crate::{
     error::{Corruption, Halt, Stop},

@@ -14,7 +14,7 @@ use crate::{
 };
 use opengpu_market::reputation;
 use opengpu_types::{
-    Address, Alarm, Amount, CloseReason, Contact, Event, Failure, List, Offered, Offer, Provider,
+    Address, Alarm, Amount, CloseReason, Contact, Event, Failure, List, Offer, Offered, Provider,
     ProviderStatus, Reputation,
 };
 

@@ -1,6 +1,6 @@
 //! Settlement: what a lease is paid, once, and where all that it held goes.
 
-use super::{Market, lease_of};
+use super::{Market, lease::decides_by_output, lease_of};
 use crate::{
     bank,
     error::{Corruption, Halt},
@@ -50,8 +50,12 @@ pub(crate) fn payable(lease: &Lease, longest: Millis, rating: &Rating, ended: Mi
         };
         usage.time.min(ran).min(fuel)
     });
-    let signed = lease.signed.min(ended.since(lease.began));
-    metered.max(signed).min(longest)
+    metered.max(signed(lease, longest, ended)).min(longest)
+}
+
+/// Time that the client has signed for, as far as the lease ran.
+pub(crate) fn signed(lease: &Lease, longest: Millis, ended: Millis) -> Millis {
+    lease.signed.min(ended.since(lease.began)).min(longest)
 }
 
 impl<S: State> Market<'_, S> {
@@ -67,12 +71,15 @@ impl<S: State> Market<'_, S> {
         let (now, longest) = (self.now(), task.spec.requirements.longest);
         let (client, escrow) = (task.client, task.escrow());
         let devices = task.spec.requirements.devices;
+        let by_output = decides_by_output(&task.spec);
         let lease = lease_of(task, id.number)?;
         let address = lease.provider;
         let mut provider = self.state.must::<Providers>(address)?;
         let offered = provider.offers.get_mut(usize::from(lease.offer)).ok_or_else(range)?;
         let paid_for = match verdict {
             Some(Verdict::Refuted | Verdict::Inconclusive) => Millis(0),
+            // Copies and predicates decide about outputs; without a verdict only what is signed counts.
+            None if by_output => signed(lease, longest, now),
             _ => payable(lease, longest, &offered.offer.rating, now),
         };
         if reason == CloseReason::Completed && paid_for.0 > 0 {

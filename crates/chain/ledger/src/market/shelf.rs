@@ -41,10 +41,24 @@ impl<S: State> Market<'_, S> {
     ) -> Result<(), Halt> {
         let mut shelf = self.state.must::<Shelves>(number)?;
         shelf.offers.remove_sorted(&Shelved { provider, offer });
-        match shelf.offers.is_empty() {
-            true => self.state.remove::<Shelves>(number),
-            false => self.state.set::<Shelves>(number, shelf),
+        if !shelf.offers.is_empty() {
+            self.state.set::<Shelves>(number, shelf);
+            return Ok(());
         }
+        self.state.remove::<Shelves>(number);
+        self.forget_empty()
+    }
+
+    /// Spot looks at few shelves: empty ones at the end are not counted.
+    fn forget_empty(&mut self) -> Result<(), Halt> {
+        let mut count = self.state.must::<ShelfCounts>(())?;
+        while let Some(last) = count.checked_sub(1) {
+            if self.state.view::<Shelves>(last)?.is_some() {
+                break;
+            }
+            count = last;
+        }
+        self.state.set::<ShelfCounts>((), count);
         Ok(())
     }
 }

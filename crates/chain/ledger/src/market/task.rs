@@ -7,7 +7,7 @@
 //!               └─────────────────────────┘
 //! ```
 
-use super::{Actor, Market, candidate};
+use super::{Actor, Market, candidate, lease_of};
 use crate::{
     bank,
     error::{Corruption, Halt, Stop},
@@ -16,8 +16,8 @@ use crate::{
 };
 use opengpu_types::{
     Address, Alarm, Allocating, Amount, Class, CloseReason, Contact, Event, Failure, Lease,
-    LeasePhase, List, MarketParameters, Millis, Money, RateUnit, Spec, Task, TaskId, TaskPhase,
-    Trust,
+    LeaseId, LeasePhase, List, Millis, Money, RateUnit, Spec, Task, TaskId, TaskPhase, Trust,
+    Verdict,
 };
 
 /// Longest time of a lease: thirty days.
@@ -113,10 +113,8 @@ impl<S: State> Market<'_, S> {
 
     /// Lets a lease be paid more, as far as its provider's place on the ladder allows.
     fn raise(&mut self, lease: &mut Lease, amount: Amount) -> Result<(), Stop> {
-        let MarketParameters { newcomer, exposure, .. } = self.parameters;
         let mut provider = self.state.must::<Providers>(lease.provider)?;
-        let allowed = self.rung(&provider).exposure(newcomer, exposure);
-        let more = amount.min(allowed.minus(provider.exposure).unwrap_or_default());
+        let more = amount.min(self.room(&provider));
         lease.most = lease.most.plus(more).ok_or(Failure::Overflow)?;
         provider.exposure = provider.exposure.plus(more).ok_or(Failure::Overflow)?;
         self.state.set::<Providers>(lease.provider, provider);
@@ -169,11 +167,31 @@ impl<S: State> Market<'_, S> {
             self.drop_auction(id, CloseReason::Cancelled)?;
             task.phase = TaskPhase::Running;
         }
-        let until = self.now().plus(self.parameters.grace);
-        for lease in task.leases.iter_mut().filter(|lease| lease.is_working()) {
-            lease.phase = LeasePhase::Stopping { until, reason: CloseReason::Cancelled };
-        }
+        self.stop_leases(id, &mut task, CloseReason::Cancelled)?;
         self.proceed(id, task)?;
+        Ok(())
+    }
+
+    /// Gives those who work the time to commit to what they have. A copy that waits to be compared will
+    /// not be: nobody can tell whether it is true.
+    pub(super) fn stop_leases(
+        &mut self,
+        id: TaskId,
+        task: &mut Task,
+        reason: CloseReason,
+    ) -> Result<(), Halt> {
+        let until = self.now().plus(self.parameters.grace);
+        for number in (0u8..).take(task.leases.len()) {
+            let lease = lease_of(task, number)?;
+            match lease.phase {
+                LeasePhase::Running => lease.phase = LeasePhase::Stopping { until, reason },
+                LeasePhase::Opening { .. } => {
+                    let lease = LeaseId { task: id, number };
+                    self.settle(lease, task, Some(Verdict::Inconclusive), reason)?;
+                }
+                _ => {}
+            }
+        }
         Ok(())
     }
 
@@ -235,10 +253,7 @@ impl<S: State> Market<'_, S> {
     fn give_up(&mut self, id: TaskId, task: &mut Task, reason: CloseReason) -> Result<(), Halt> {
         task.phase = TaskPhase::Running;
         task.ending = Some(reason);
-        let until = self.now().plus(self.parameters.grace);
-        for lease in task.leases.iter_mut().filter(|lease| lease.is_working()) {
-            lease.phase = LeasePhase::Stopping { until, reason };
-        }
+        self.stop_leases(id, task, reason)?;
         match task.leases.iter().any(|lease| !lease.is_closed()) {
             true => Ok(()),
             false => self.close_task(id, task, reason),
@@ -290,7 +305,9 @@ impl<S: State> Market<'_, S> {
             return Ok(false);
         }
         task.alarm = Millis(0);
-        if task.is_closed() {
+        if let TaskPhase::Closed { at, .. } = task.phase
+            && at.plus(self.parameters.retention) <= self.now()
+        {
             self.state.remove::<Tasks>(id);
             bank::return_reserve(self.state, task.client, task.reserve)?;
             self.tell(Event::TaskCollected { task: id });
@@ -298,6 +315,10 @@ impl<S: State> Market<'_, S> {
         }
         for number in (0u8..).take(task.leases.len()) {
             self.ring_lease(id, &mut task, number)?;
+        }
+        if task.ending.is_some() && !task.is_closed() && task.phase != TaskPhase::Running {
+            self.drop_auction(id, CloseReason::Unfit)?;
+            task.phase = TaskPhase::Running;
         }
         match task.phase {
             TaskPhase::Bidding { until } if until <= self.now() => {
@@ -333,6 +354,8 @@ fn check_spec(spec: &Spec) -> Result<(), Failure> {
         && (1..=LONGEST).contains(&requirements.longest.0)
         && spec.patience.0 <= MOST_PATIENCE
         && copies
+        // A client that names who runs the copies names who is outvoted.
+        && !(replicated && !requirements.allowed.is_empty())
         && replicated == (candidate::copies(spec) > 1);
     if sound { Ok(()) } else { Err(Failure::BadSpec) }
 }

@@ -32,6 +32,10 @@ impl<S: State> Market<'_, S> {
     ) -> Result<(), Stop> {
         let ended = matches!(reason, CloseReason::Completed | CloseReason::Failed);
         match task.spec.class {
+            // Nobody is left to compare it with.
+            Class::Replicate(_) if ended && task.ending.is_some() => {
+                Ok(self.settle(id, task, Some(Verdict::Inconclusive), reason_of(task, reason))?)
+            }
             Class::Replicate(_) if ended => {
                 // Long enough for a copy that is lost and begun anew.
                 let longest = task.spec.requirements.longest;
@@ -47,6 +51,13 @@ impl<S: State> Market<'_, S> {
                 predicate::check(witness, program, task.spec.input, output)?;
                 task.ending = task.ending.or(Some(reason));
                 Ok(self.uphold(id, task, reason)?)
+            }
+            // A predicate judges outputs alone; what is signed is paid.
+            Class::Replicate(_) | Class::Predicate(_) => {
+                if ended {
+                    task.ending = task.ending.or(Some(reason));
+                }
+                Ok(self.settle(id, task, None, reason)?)
             }
             _ => {
                 if ended {
@@ -132,7 +143,7 @@ impl<S: State> Market<'_, S> {
 
     /// Compares the copies of a task: more than half of all must be the same.
     pub(super) fn compare(&mut self, id: TaskId, task: &mut Task) -> Result<(), Halt> {
-        let copies = copies(&task.spec);
+        let (copies, all) = (copies(&task.spec), all_committed(task));
         let mut votes: BTreeMap<Claim, usize> = BTreeMap::new();
         for claim in task.leases.iter().filter_map(claim) {
             let count = votes.entry(claim).or_default();
@@ -151,6 +162,8 @@ impl<S: State> Market<'_, S> {
                 continue;
             }
             let (verdict, reason) = match (claim(lease), &agreed) {
+                // Whoever could not open it yet is not to blame.
+                (None, _) if !all => (Verdict::Inconclusive, CloseReason::Inconclusive),
                 (None, _) => (Verdict::Inconclusive, CloseReason::Unopened),
                 (Some(_), None) => (Verdict::Inconclusive, CloseReason::Inconclusive),
                 (Some(own), Some(agreed)) if own != *agreed => {
@@ -161,8 +174,13 @@ impl<S: State> Market<'_, S> {
             };
             self.settle(LeaseId { task: id, number }, task, Some(verdict), reason)?;
         }
-        Ok(())
+        self.stop_leases(id, task, CloseReason::Unfit)
     }
+}
+
+/// How a copy ends that nobody compares.
+fn reason_of(task: &Task, reason: CloseReason) -> CloseReason {
+    task.ending.unwrap_or(reason)
 }
 
 /// What a copy says that all copies must say.

@@ -162,6 +162,7 @@ pub(crate) fn add_validator(genesis: &mut Genesis, number: u8) {
     genesis.validators.push(validator).unwrap();
 }
 
+#[derive(Clone)]
 pub(crate) struct Network {
     pub(crate) genesis: Genesis,
     pub(crate) state: Memory,

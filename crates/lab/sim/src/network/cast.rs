@@ -9,8 +9,9 @@ use opengpu_crypto::{BeaconKeypair, Keypair, prove_ed25519_possession};
 use opengpu_node::{NodeKeys, committee::consensus_key};
 use opengpu_types::{
     Address, Allocation, Amount, Authorization, ChainId, Emission, Genesis, GenesisValidator,
-    Height, List, MarketOperation, MarketParameters, Millis, NetworkAddress, Nonce, Operation, Parameters, Permille,
-    RuleVersion, SignedTransaction, Text, Transaction, TreasuryStream, ValidatorKeys, Weight,
+    Height, List, MarketOperation, MarketParameters, Millis, NetworkAddress, Nonce, Operation,
+    Parameters, Permille, RuleVersion, SignedTransaction, Text, Transaction, TreasuryStream,
+    ValidatorKeys, Weight,
 };
 use std::{net::SocketAddr, sync::Arc};
 

@@ -40,9 +40,7 @@ use impostor::Impostor;
 use lab::{Disk, GOOD, Lab, SLOW};
 use liar::Liar;
 use opengpu_crypto::Keypair;
-use opengpu_types::{
-    Address, Amount, CloseReason, Digest, Entry, Key, Nonce, SignedTransaction,
-};
+use opengpu_types::{Address, Amount, CloseReason, Digest, Entry, Key, Nonce, SignedTransaction};
 use plan::{Act, Imposture, Plan};
 use shadow::Shadow;
 use std::{

@@ -7,9 +7,7 @@ use opengpu_ledger::{
     BlockContext, Execution, Memory,
     invariant::{self, check_all},
 };
-use opengpu_types::{
-    Address, Block, CloseReason, Digest, Event, Genesis, Height, SlashReason,
-};
+use opengpu_types::{Address, Block, CloseReason, Digest, Event, Genesis, Height, SlashReason};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What must not happen.

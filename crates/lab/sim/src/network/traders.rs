@@ -81,9 +81,8 @@ impl Traders {
     }
 
     fn buy(&mut self, state: &Memory, me: Address, wishes: &mut Vec<MarketOperation>) {
-        let mine: Vec<(TaskId, &Task)> = tasks(state)
-            .filter(|(_, task)| task.client == me && !task.is_closed())
-            .collect();
+        let mine: Vec<(TaskId, &Task)> =
+            tasks(state).filter(|(_, task)| task.client == me && !task.is_closed()).collect();
         if mine.len() < TASKS && self.dice.one_in(2) {
             let budget = goods::budget(&mut self.dice);
             let escrow = budget.in_tokens(Amount::whole(2)).unwrap_or(Amount::ONE);

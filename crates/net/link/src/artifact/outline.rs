@@ -23,7 +23,7 @@ use blake3::hazmat::{ChainingValue, HasherExt as _, Mode, merge_subtrees_non_roo
 use opengpu_crypto::Digest;
 use opengpu_types::ArtifactId;
 
-/// Bytes of a group. Measured on two cores: smaller ones cost calls, larger ones are refetched whole.
+/// Bytes of a group: smaller ones cost more requests and hashes, larger ones are fetched again whole.
 pub const GROUP: usize = 256 << 10;
 /// The largest artifact; its outline has 32 MiB.
 pub const LARGEST: u64 = 256 << 30;

@@ -77,10 +77,45 @@ fn a_bid_is_opened_once_as_it_was_sealed_in_time() {
     assert_eq!(bazaar.fail(&key, again.clone()), Failure::AlreadyBid);
     bazaar.end_bidding(id);
     assert_eq!(bazaar.fail(&provider(1), again), Failure::WrongPhase, "too late");
+    bazaar.network.step = opengpu_types::Millis(50);
     assert_eq!(bazaar.fail(&key, open(RATE - 1)), Failure::WrongSeal);
     assert_eq!(bazaar.fail(&provider(1), open(RATE)), Failure::UnknownBid);
     bazaar.act(&key, open(RATE));
     assert_eq!(bazaar.fail(&key, open(RATE)), Failure::AlreadyBid);
+}
+
+#[test]
+fn what_an_offer_says_after_the_bid_was_sealed_counts_no_more() {
+    let mut bazaar = Bazaar::new(2);
+    let id = bazaar.submit(auction(), 5);
+    bazaar.bid(0, id, RATE * 3);
+    bazaar.bid(1, id, RATE * 2);
+    bazaar.end_bidding(id);
+    bazaar.open(1, id, RATE * 2);
+    bazaar.open(0, id, RATE * 3);
+    // A thousand times as fast, it says.
+    let mut boast = offer(RATE);
+    boast.rating.integers *= 1_000;
+    let offers = opengpu_types::List::new(vec![boast]).unwrap();
+    bazaar.act(&provider(0), MarketOperation::EditProvider { contact: contact(), offers });
+    bazaar.end_opening(id);
+    let lease = bazaar.lease(id, 0);
+    assert_eq!((lease.provider, lease.rate), (provider(1).address(), Amount(RATE * 3)));
+}
+
+#[test]
+fn bids_are_taken_until_somebody_bids_and_then_for_a_while() {
+    let mut bazaar = Bazaar::new(2);
+    let id = bazaar.submit(auction(), 5);
+    bazaar.wait(10_000);
+    assert!(matches!(bazaar.task(id).phase, TaskPhase::Bidding { .. }), "the client is patient");
+    bazaar.bid(0, id, RATE);
+    bazaar.end_bidding(id);
+    let bidding = bazaar.network.genesis.parameters.market.bidding;
+    assert!(
+        bazaar.network.time.since(bazaar.task(id).submitted)
+            < bidding.plus(opengpu_types::Millis(12_000))
+    );
 }
 
 #[test]
@@ -138,10 +173,18 @@ fn tasks_that_end_together_share_the_devices_of_their_bidders() {
     let both = [submit(&mut bazaar, 0), submit(&mut bazaar, 1)];
     let ids = both.clone().map(|signed| TaskId::of(&signed.transaction.id(CHAIN), 0));
     bazaar.network.block(&both);
-    for id in ids {
-        bazaar.bid(0, id, RATE);
-        bazaar.bid(1, id, RATE * 2);
-    }
+    let sealed = |bazaar: &Bazaar, number: u8, rate: u128| {
+        let key = provider(number);
+        [0, 1].map(|place: usize| {
+            let task = ids[place];
+            let seal = seal(CHAIN, &task.0, &key.address(), Amount(rate), &[number; 32]);
+            let bid = MarketOperation::SealBid { task, offer: 0, seal };
+            let bid = opengpu_types::Operation::Market(bid);
+            bazaar.network.tx(&key, bid).later(place as u64).sign()
+        })
+    };
+    let bids = [sealed(&bazaar, 0, RATE), sealed(&bazaar, 1, RATE * 2)].concat();
+    bazaar.network.block(&bids);
     bazaar.end_bidding(ids[0]);
     for id in ids {
         bazaar.open(0, id, RATE);

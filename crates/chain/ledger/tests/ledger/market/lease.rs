@@ -175,6 +175,28 @@ fn a_rental_is_paid_as_far_as_its_client_has_signed() {
 }
 
 #[test]
+fn a_rental_that_runs_its_whole_time_has_completed() {
+    let mut bazaar = Bazaar::new(1);
+    let mut rental = fast();
+    rental.segments = 0;
+    let id = bazaar.submit(rental, 5);
+    bazaar.work(30_000);
+    bazaar.act(&provider(0), claim(first(id), 30_000));
+    // Another session key of the client voids nothing.
+    let mut rotated = super::bazaar::contact();
+    rotated.session = opengpu_types::SessionKey([3; 32]);
+    bazaar.act(&alice(), MarketOperation::EditTask { task: id, contact: rotated });
+    bazaar.work(25_000);
+    bazaar.act(&provider(0), claim(first(id), 50_000));
+    bazaar.work(10_000);
+    let lease = bazaar.lease(id, 0);
+    assert_eq!(lease.phase, LeasePhase::Closed { reason: CloseReason::Completed });
+    assert_eq!(lease.paid, Amount(RATE * 50));
+    assert_eq!(bazaar.provider(0).stake, Amount::whole(200));
+    assert!(bazaar.task(id).is_closed());
+}
+
+#[test]
 fn heartbeats_keep_a_lease_alive_and_nothing_else() {
     let mut bazaar = Bazaar::new(1);
     let id = bazaar.submit(spec(), 5);

@@ -116,6 +116,49 @@ fn a_copy_that_is_lost_is_begun_anew_by_another() {
     assert_eq!(ended(bazaar.network.events()), Some(CloseReason::Completed));
 }
 
+#[test]
+fn a_copy_that_nobody_compares_is_not_paid_and_not_blamed() {
+    let mut bazaar = Bazaar::new(2);
+    let id = bazaar.submit(copies(2), 4);
+    bazaar.work(2_000);
+    bazaar.commit(0, first(id), sealed(first(id), 1));
+    bazaar.act(&crate::support::alice(), MarketOperation::CancelTask { task: id });
+    let events = bazaar.wait(8_000);
+    assert_eq!(ended(&events), Some(CloseReason::Cancelled), "and soon");
+    assert_eq!(bazaar.task(id).paid, Amount::ZERO);
+    assert_eq!(bazaar.provider(0).stake, Amount::whole(200));
+    assert_eq!(bazaar.provider(0).reputation.broken, 0);
+}
+
+#[test]
+fn a_part_of_a_copy_is_neither_paid_nor_gone_on_from() {
+    let mut bazaar = Bazaar::new(3);
+    let id = bazaar.submit(copies(2), 4);
+    bazaar.work(2_000);
+    bazaar.commit(1, second(id), commitment(3, 2_000));
+    bazaar.release(1, second(id), Leave::OwnerReturned);
+    assert_eq!(bazaar.closed(), [(CloseReason::Released, None, Amount::ZERO)]);
+    assert_eq!(bazaar.lease(id, 2).from, None, "from the beginning, like the other copy");
+}
+
+#[test]
+fn a_task_of_copies_never_has_more_leases_than_there_is_room_for() {
+    let mut bazaar = Bazaar::new(12);
+    let mut many = copies(4);
+    many.patience = opengpu_types::Millis(600_000);
+    let id = bazaar.submit(many, 40);
+    for number in 0..8u8 {
+        bazaar.release(number, lease(id, number), Leave::OwnerReturned);
+    }
+    assert_eq!(bazaar.task(id).leases.len(), 12);
+    // Everyone has had a try; the rest waits for bids that cannot come.
+    for number in 8..12u8 {
+        bazaar.release(number, lease(id, number), Leave::OwnerReturned);
+    }
+    bazaar.wait(5_000);
+    assert!(bazaar.task(id).leases.len() <= opengpu_types::Task::MAX_LEASES);
+}
+
 /// Says yes if the output is one byte more than the input.
 const PREDICATE: &str = r#"(module
   (memory (export "memory") 1)
@@ -154,6 +197,14 @@ fn the_predicate_of_the_client_decides_in_the_block_of_the_commitment() {
     assert_eq!(bazaar.fail(&provider(0), commit(5, 6, true)), Failure::BadWitness);
     assert_eq!(bazaar.fail(&provider(0), commit(6, 6, true)), Failure::Rejected);
     assert_eq!(bazaar.lease(id, 0).phase, LeasePhase::Running, "it may do better");
+    let failed = MarketOperation::CommitTrace {
+        lease: first(id),
+        commitment: Commitment { ending: Ending::Failed, ..commitment(8, 2_000) },
+        witness: None,
+    };
+    let mut other = Bazaar { network: bazaar.network.clone() };
+    other.act(&provider(0), failed);
+    assert_eq!(other.task(id).paid, Amount::ZERO, "without an output nothing is judged or paid");
     bazaar.act(&provider(0), commit(5, 5, true));
     let (reason, verdict, paid) = bazaar.closed()[0];
     assert_eq!((reason, verdict), (CloseReason::Completed, Some(Verdict::Upheld)));
