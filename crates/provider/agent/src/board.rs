@@ -1,0 +1,166 @@
+//! What those who answer sessions know of the leases: whose they are, and what there is to tell.
+//!
+//! Who asks is known by the key of the session, and whose a lease is by the chain. Nobody else learns
+//! even that there is one.
+
+use opengpu_link::lease::News;
+use opengpu_link::session::Gate;
+use opengpu_link::transfer::{Keep, Policy};
+use opengpu_link::EndpointId;
+use opengpu_types::{ArtifactId, Ending, LeaseId, Task, TaskId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// News of one lease, in sequence.
+#[derive(Debug)]
+pub(crate) struct Log {
+    news: Mutex<Vec<News>>,
+    count: watch::Sender<usize>,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { news: Mutex::default(), count: watch::Sender::new(0) }
+    }
+}
+
+impl Log {
+    /// Begins anew: what is told again is the same as before, up to where it was lost.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+
+    pub(crate) fn push(&self, news: News) {
+        let mut all = self.lock();
+        all.push(news);
+        self.count.send_replace(all.len());
+    }
+
+    /// Says how it ended, once.
+    pub(crate) fn end(&self, ending: Ending) {
+        if !self.lock().last().is_some_and(is_last) {
+            self.push(News::Ended { ending });
+        }
+    }
+
+    /// The news of that number, as soon as there is one.
+    pub(crate) async fn wait(&self, number: usize) -> Option<News> {
+        let mut count = self.count.subscribe();
+        loop {
+            {
+                let news = self.lock();
+                if let Some(found) = news.get(number) {
+                    return Some(found.clone());
+                }
+                if news.last().is_some_and(is_last) {
+                    return None;
+                }
+            }
+            count.changed().await.ok()?;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<News>> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const fn is_last(news: &News) -> bool {
+    matches!(news, News::Ended { .. })
+}
+
+/// One lease, as sessions see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Posted {
+    /// The task as it was last seen.
+    pub(crate) task: Arc<Task>,
+    /// What happens.
+    pub(crate) log: Arc<Log>,
+    /// The ciphertext of the output.
+    output: Option<ArtifactId>,
+    open: bool,
+}
+
+impl Posted {
+    fn client(&self) -> EndpointId {
+        EndpointId(self.task.contact.session.0)
+    }
+}
+
+/// All leases.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Board(Arc<Mutex<BTreeMap<LeaseId, Posted>>>);
+
+impl Board {
+    /// Takes a task as it is now, for each of our leases of it.
+    pub(crate) fn post(&self, lease: LeaseId, task: &Arc<Task>, open: bool) {
+        let mut all = self.lock();
+        let posted = all.entry(lease).or_insert_with(|| {
+            let log = Arc::<Log>::default();
+            // What was over before we began tells nothing more.
+            if !open {
+                log.end(Ending::Open);
+            }
+            Posted { task: Arc::clone(task), log, output: None, open }
+        });
+        posted.task = Arc::clone(task);
+        posted.open = open;
+    }
+
+    /// The lease is for its client alone from now on.
+    pub(crate) fn close(&self, lease: LeaseId) {
+        if let Some(posted) = self.lock().get_mut(&lease) {
+            posted.open = false;
+            posted.log.end(Ending::Open);
+        }
+    }
+
+    /// Leaves only these.
+    pub(crate) fn retain(&self, leases: &BTreeSet<LeaseId>) {
+        self.lock().retain(|lease, posted| posted.open || leases.contains(lease));
+    }
+
+    pub(crate) fn find(&self, lease: LeaseId) -> Option<Posted> {
+        self.lock().get(&lease).cloned()
+    }
+
+    /// A lease of this client.
+    pub(crate) fn of_client(&self, lease: LeaseId, remote: EndpointId) -> Option<Posted> {
+        self.find(lease).filter(|posted| posted.client() == remote)
+    }
+
+    pub(crate) fn set_output(&self, lease: LeaseId, output: ArtifactId) {
+        if let Some(posted) = self.lock().get_mut(&lease) {
+            posted.output = Some(output);
+        }
+    }
+
+    pub(crate) fn tasks(&self) -> BTreeSet<TaskId> {
+        self.lock().keys().map(|lease| lease.task).collect()
+    }
+
+    fn any(&self, remote: EndpointId, which: impl Fn(&Posted) -> bool) -> bool {
+        self.lock().values().any(|posted| posted.client() == remote && which(posted))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<LeaseId, Posted>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Gate for Board {
+    fn admits(&self, remote: EndpointId) -> bool {
+        self.any(remote, |_| true)
+    }
+}
+
+impl Policy for Board {
+    fn may_read(&self, remote: EndpointId, artifact: ArtifactId) -> bool {
+        self.any(remote, |posted| posted.output == Some(artifact))
+    }
+
+    fn may_keep(&self, remote: EndpointId, _: &Keep) -> bool {
+        self.any(remote, |posted| posted.open)
+    }
+}

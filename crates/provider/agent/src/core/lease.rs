@@ -1,0 +1,392 @@
+//! One lease of the provider: from the award to the end that the chain gives it.
+
+use super::{Answer, Effect, How, Settings, Subject, all_in};
+use crate::policy::runs_here;
+use opengpu_types::{
+    ArtifactId, Class, Commitment, Ending, Failure, Lease, LeaseId, LeasePhase, Leave,
+    MarketOperation, Millis, SegmentIndex, Task,
+};
+use opengpu_verify::statement::seal_output;
+
+/// After the wish to stop now, a run is waited for so long.
+const STOPPING: Millis = Millis(500);
+/// Kept of the grace of a cancelled lease for the transaction.
+const SENDING: Millis = Millis(1_500);
+
+/// What is on disk of a lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// The secret of its seal.
+    pub salt: [u8; 32],
+    /// The last word, if it was perhaps sent; its output is not sealed.
+    pub last_word: Option<Commitment>,
+}
+
+/// Where a lease stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The client is to say what it is about.
+    Awarded {
+        /// Since then.
+        since: Millis,
+    },
+    /// It is on disk and the chain was not seen since.
+    Restored,
+    /// It runs.
+    Running,
+    /// It runs to the next boundary.
+    Halting {
+        /// Until then at most; later it is stopped.
+        until: Millis,
+        /// Whether it was stopped.
+        stopped: bool,
+    },
+    /// It does not run; what is there is to be committed to, and it is to be given back.
+    Leaving {
+        /// Why.
+        leave: Leave,
+    },
+    /// It does not run; the last word is to be committed to.
+    Closing,
+    /// All is said; the chain is to close it.
+    Settling,
+}
+
+/// What was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    Commit { commitment: Commitment, ends: bool },
+    Open,
+    Release,
+}
+
+/// What the chain says of it.
+#[derive(Clone, Copy, Debug)]
+struct Chained {
+    phase: LeasePhase,
+    copies: Option<u8>,
+    all_in: bool,
+    opened: bool,
+    runs_here: bool,
+}
+
+/// A lease.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    stage: Stage,
+    chained: Option<Chained>,
+    /// Whether the chain has it no more.
+    gone: bool,
+    salt: [u8; 32],
+    /// The newest that can be committed to.
+    reached: Option<Commitment>,
+    /// What was committed to at the end, whatever comes later.
+    last_word: Option<Commitment>,
+    /// The newest segment that the chain has, or does not want.
+    committed: Option<SegmentIndex>,
+    sent: Option<Sent>,
+    opened: bool,
+    /// Whether what was sent last may have taken effect; the next look tells.
+    unsure: bool,
+    rest: Millis,
+}
+
+/// What all leases have in common in one turn.
+pub(super) struct Turn<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) now: Millis,
+    /// Whether leases are to be given back now.
+    pub(super) must_leave: bool,
+    /// Whether the provider is to be heard of.
+    pub(super) beat: bool,
+}
+
+impl Held {
+    const fn at(stage: Stage) -> Self {
+        Self {
+            stage,
+            chained: None,
+            gone: false,
+            salt: [0; 32],
+            reached: None,
+            last_word: None,
+            committed: None,
+            sent: None,
+            opened: false,
+            unsure: false,
+            rest: Millis(0),
+        }
+    }
+
+    /// One that the chain names and nobody here knows.
+    pub(super) const fn found(now: Millis) -> Self {
+        Self::at(Stage::Awarded { since: now })
+    }
+
+    pub(super) const fn restored(kept: Kept) -> Self {
+        let Kept { salt, last_word } = kept;
+        Self { salt, last_word, reached: last_word, ..Self::at(Stage::Restored) }
+    }
+
+    pub(super) const fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    pub(super) const fn reached(&self) -> Option<&Commitment> {
+        self.reached.as_ref()
+    }
+
+    pub(super) const fn is_sending(&self) -> bool {
+        self.sent.is_some()
+    }
+
+    /// Whether the chain expects to hear of its provider.
+    pub(super) fn is_working(&self) -> bool {
+        let phase = self.chained.map(|chained| chained.phase);
+        matches!(phase, Some(LeasePhase::Running | LeasePhase::Stopping { .. }))
+    }
+
+    pub(super) fn see(&mut self, task: &Task, lease: &Lease) {
+        let copies = match task.spec.class {
+            Class::Replicate(copies) => Some(copies),
+            _ => None,
+        };
+        let first = self.chained.is_none();
+        self.unsure = false;
+        self.chained = Some(Chained {
+            phase: lease.phase,
+            copies,
+            all_in: copies.is_some_and(|copies| all_in(task, copies)),
+            opened: lease.opened.is_some(),
+            runs_here: runs_here(task),
+        });
+        let seen = lease.commitment.map(|commitment| commitment.reached.index);
+        self.committed = self.committed.max(seen);
+        // Somebody worked on it, and nothing of that is here.
+        if first && matches!(self.stage, Stage::Awarded { .. }) && seen.is_some() {
+            self.stage = Stage::Leaving { leave: Leave::Broken };
+        }
+    }
+
+    pub(super) const fn see_nothing(&mut self) {
+        self.gone = true;
+    }
+
+    pub(super) const fn briefed(&mut self, salt: [u8; 32]) {
+        if matches!(self.stage, Stage::Awarded { .. }) {
+            self.salt = salt;
+            self.stage = Stage::Restored;
+        }
+    }
+
+    pub(super) const fn misbriefed(&mut self) {
+        if matches!(self.stage, Stage::Awarded { .. }) {
+            self.stage = Stage::Leaving { leave: Leave::OwnerReturned };
+        }
+    }
+
+    pub(super) fn reach(&mut self, commitment: Commitment) {
+        let index = |it: &Commitment| it.reached.index;
+        if self.last_word.is_none() && self.reached.as_ref().map(index) <= Some(index(&commitment))
+        {
+            self.reached = Some(commitment);
+        }
+    }
+
+    pub(super) fn ended(&mut self, commitment: Option<Commitment>, how: How) {
+        if !self.is_running() {
+            return;
+        }
+        if let Some(commitment) = commitment {
+            self.reach(commitment);
+        }
+        let ending = self.reached.map(|commitment| commitment.ending);
+        self.stage = match (how, ending) {
+            (How::Finished, Some(Ending::Completed | Ending::Failed)) => {
+                self.last_word = self.last_word.or(self.reached);
+                Stage::Closing
+            }
+            (How::Halted | How::Unfit, _) => Stage::Leaving { leave: Leave::OwnerReturned },
+            _ => Stage::Leaving { leave: Leave::Broken },
+        };
+    }
+
+    const fn is_running(&self) -> bool {
+        matches!(self.stage, Stage::Running | Stage::Halting { .. })
+    }
+
+    pub(super) fn submitted(&mut self, answer: Answer, rest: Millis) {
+        self.rest = rest;
+        let Some(sent) = self.sent.take() else { return };
+        match (sent, answer) {
+            (Sent::Commit { commitment, ends }, Answer::Applied) => {
+                self.committed = self.committed.max(Some(commitment.reached.index));
+                if ends {
+                    self.stage = Stage::Settling;
+                }
+            }
+            (Sent::Release, Answer::Applied) => self.stage = Stage::Settling,
+            (Sent::Open, Answer::Applied) => self.opened = true,
+            // Another look says where it stands now.
+            (_, Answer::Unavailable | Answer::Failed(Failure::WrongPhase)) => self.unsure = true,
+            (Sent::Commit { commitment, .. }, Answer::Failed(_)) => {
+                // The chain does not want it, today or tomorrow.
+                self.committed = self.committed.max(Some(commitment.reached.index));
+                if self.stage == Stage::Closing {
+                    self.stage = Stage::Leaving { leave: Leave::Broken };
+                }
+            }
+            (Sent::Release | Sent::Open, Answer::Failed(_)) => {}
+        }
+    }
+
+    /// Does what is to be done now. Says whether it is over.
+    pub(super) fn act(&mut self, turn: &Turn<'_>, id: LeaseId, effects: &mut Vec<Effect>) -> bool {
+        let phase = self.chained.map(|chained| chained.phase);
+        if self.gone || matches!(phase, Some(LeasePhase::Closed { .. })) {
+            if self.is_running() {
+                effects.push(Effect::StopRun { lease: id });
+            }
+            effects.push(Effect::Forget { lease: id });
+            return true;
+        }
+        match phase {
+            Some(LeasePhase::Running) => self.work(turn, id, None, effects),
+            Some(LeasePhase::Stopping { until, .. }) => {
+                self.work(turn, id, Some(until), effects);
+            }
+            // The chain waits for nothing but its own time, and for copies to be opened.
+            Some(LeasePhase::Opening { .. } | LeasePhase::Committed { .. }) => {
+                if self.is_running() {
+                    effects.push(Effect::StopRun { lease: id });
+                }
+                self.stage = Stage::Settling;
+                self.open(turn, id, effects);
+            }
+            Some(LeasePhase::Closed { .. }) | None => {}
+        }
+        false
+    }
+
+    /// The chain waits for us; until then, if it is to stop.
+    fn work(
+        &mut self,
+        turn: &Turn<'_>,
+        id: LeaseId,
+        stopping: Option<Millis>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Turn { settings, now, .. } = *turn;
+        let halt = turn.must_leave || stopping.is_some();
+        if self.stage == Stage::Restored {
+            self.stage = if self.last_word.is_some() {
+                Stage::Closing
+            } else if halt {
+                Stage::Leaving { leave: Leave::OwnerReturned }
+            } else {
+                effects.push(Effect::Start { lease: id });
+                Stage::Running
+            };
+        }
+        if let Stage::Awarded { since } = self.stage {
+            let late = now >= since.plus(settings.brief);
+            if halt || late || self.chained.is_some_and(|chained| !chained.runs_here) {
+                self.stage = Stage::Leaving { leave: Leave::OwnerReturned };
+            }
+        }
+        if self.stage == Stage::Running && halt {
+            effects.push(Effect::PauseRun { lease: id });
+            let latest = stopping.map(|until| Millis(until.0.saturating_sub(SENDING.0)));
+            let until = now.plus(settings.boundary);
+            let until = latest.map_or(until, |latest| latest.min(until));
+            self.stage = Stage::Halting { until, stopped: false };
+        }
+        if let Stage::Halting { until, stopped: false } = self.stage
+            && now >= until
+        {
+            effects.push(Effect::StopRun { lease: id });
+            self.stage = Stage::Halting { until: now.plus(STOPPING), stopped: true };
+        }
+        if let Stage::Halting { until, stopped: true } = self.stage
+            && now >= until
+        {
+            self.stage = Stage::Leaving { leave: Leave::OwnerReturned };
+        }
+        if self.sent.is_some() || self.unsure || now < self.rest {
+            return;
+        }
+        let Some(sent) = self.wanted(turn.beat, stopping.is_some()) else { return };
+        self.send(settings, id, sent, effects);
+    }
+
+    /// What is to be sent now.
+    fn wanted(&self, beat: bool, stopping: bool) -> Option<Sent> {
+        let is_copy = self.chained.is_some_and(|chained| chained.copies.is_some());
+        let index = |commitment: &Commitment| Some(commitment.reached.index);
+        // What is compared as a whole is not continued by others.
+        let newer = self.reached.filter(|it| !is_copy && index(it) > self.committed);
+        match self.stage {
+            Stage::Running if beat => {
+                newer.map(|commitment| Sent::Commit { commitment, ends: false })
+            }
+            Stage::Closing => {
+                self.last_word.map(|commitment| Sent::Commit { commitment, ends: true })
+            }
+            Stage::Leaving { .. } => Some(match newer {
+                Some(commitment) => Sent::Commit { commitment, ends: stopping },
+                None => Sent::Release,
+            }),
+            _ => None,
+        }
+    }
+
+    fn send(&mut self, settings: &Settings, id: LeaseId, sent: Sent, effects: &mut Vec<Effect>) {
+        let operation = match (sent, self.stage) {
+            (Sent::Commit { commitment, .. }, _) => {
+                if commitment.ending != Ending::Open {
+                    effects.push(Effect::KeepLastWord { lease: id, commitment });
+                }
+                let output = self.shown(settings, id, commitment.output);
+                let commitment = Commitment { output, ..commitment };
+                MarketOperation::CommitTrace { lease: id, commitment, witness: None }
+            }
+            (Sent::Release, Stage::Leaving { leave }) => {
+                MarketOperation::ReleaseLease { lease: id, leave }
+            }
+            (Sent::Release, _) => return,
+            (Sent::Open, _) => {
+                let Some(commitment) = self.last_word else { return };
+                let (output, salt) = (commitment.output, self.salt);
+                MarketOperation::OpenOutput { lease: id, output, salt }
+            }
+        };
+        self.sent = Some(sent);
+        effects.push(Effect::Submit { subject: Subject::Lease(id), operation });
+    }
+
+    /// What the chain is shown of an output: a copy is sealed until all are in.
+    fn shown(&self, settings: &Settings, id: LeaseId, output: ArtifactId) -> ArtifactId {
+        match self.chained.and_then(|chained| chained.copies) {
+            Some(_) => seal_output(settings.chain, &id, &settings.account, &output, &self.salt),
+            None => output,
+        }
+    }
+
+    fn open(&mut self, turn: &Turn<'_>, id: LeaseId, effects: &mut Vec<Effect>) {
+        let wanted = self.chained.is_some_and(|chained| chained.all_in && !chained.opened);
+        if wanted && !self.opened && self.sent.is_none() && !self.unsure && turn.now >= self.rest {
+            self.send(turn.settings, id, Sent::Open, effects);
+        }
+    }
+
+    /// When it wants to be looked at, whatever else happens.
+    pub(super) fn wake(&self, turn: &Turn<'_>) -> Option<Millis> {
+        let own = match self.stage {
+            Stage::Awarded { since } => Some(since.plus(turn.settings.brief)),
+            Stage::Halting { until, .. } => Some(until),
+            _ => None,
+        };
+        let rest = (self.rest > turn.now).then_some(self.rest);
+        super::earlier(own, rest)
+    }
+}

@@ -1,0 +1,505 @@
+//! What an agent decides. Pure: no clock, no disk, no network.
+//!
+//! ```text
+//!   Awarded ──Briefed──► Running ──Ended──► Closing ──the chain closes the lease──► forgotten
+//!      │                    │                  ▲
+//!      └── no brief         └── the owner is back, the client cancels: Halting, to the next boundary
+//! ```
+//!
+//! - The chain is a level and not an edge: every look at it ([`Input::Seen`]) tells all that is open,
+//!   and what is to be done follows from that and from what is on disk ([`Input::Restored`]). So a
+//!   crash is nothing special, and no event can be missed.
+//! - One operation per subject is on its way at a time. What the chain has taken is not sent again;
+//!   what it may have taken is sent again only after another look.
+//! - The last word of a lease is on disk before it is sent and is never replaced by another one.
+//! - Effects are carried out in sequence: what must be durable stands before what is sent.
+//! - A lease that a client does not brief, or briefs wrongly, is given back in good standing: the rules
+//!   of the market have no reason that blames the client.
+
+mod bid;
+mod lease;
+
+pub use bid::Sealed;
+pub use lease::{Kept, Stage};
+
+use crate::policy::Policy;
+use bid::HeldBid;
+use lease::Held;
+use opengpu_types::{
+    Address, ChainId, Commitment, Failure, LeaseId, LeasePhase, MarketOperation, MarketParameters,
+    Millis, Provider, ProviderStatus, Task, TaskId,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A provider is heard of so many times as often as it must be.
+const BEATS: u64 = 4;
+/// After a failed submission its subject rests so long.
+const REST: Millis = Millis(1_000);
+/// After a refusal that cost a fee, the provider itself rests so long.
+const LONG_REST: Millis = Millis(30_000);
+
+/// What stays the same while an agent runs.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which chain.
+    pub chain: ChainId,
+    /// The provider's account.
+    pub account: Address,
+    /// What the owner allows.
+    pub policy: Policy,
+    /// How the market works.
+    pub market: MarketParameters,
+    /// How long a client may take to brief.
+    pub brief: Millis,
+    /// How long a run may take to the next boundary when the owner is back.
+    pub boundary: Millis,
+}
+
+/// What the owner wishes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wish {
+    /// Leases are taken and run.
+    #[default]
+    Work,
+    /// Open leases are ended, no more are taken.
+    Drain,
+    /// Open leases are given back now.
+    Pause,
+}
+
+/// Whom an operation is about; each has one on its way at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// A lease.
+    Lease(LeaseId),
+    /// The bid for a task.
+    Bid(TaskId),
+    /// The provider itself.
+    Provider,
+}
+
+/// What became of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It took effect.
+    Applied,
+    /// It did not and never will.
+    Failed(Failure),
+    /// Nobody knows.
+    Unavailable,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// The program completed, or failed by its own fault; the commitment says which.
+    Finished,
+    /// Somebody wished so.
+    Halted,
+    /// What the client wants cannot be run, here or anywhere.
+    Unfit,
+    /// This machine could not go on.
+    Broken,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// This is on disk; told once, before everything else.
+    Restored {
+        /// Leases that were briefed and not forgotten.
+        leases: BTreeMap<LeaseId, Kept>,
+        /// Bids that were perhaps sent.
+        bids: BTreeMap<TaskId, Sealed>,
+    },
+    /// This is on chain: the provider, and the tasks of its leases and of [`Core::tasks`].
+    Seen {
+        /// The provider, if there is one.
+        provider: Option<Box<Provider>>,
+        /// The tasks that were looked for; none if there is no such task any more.
+        tasks: BTreeMap<TaskId, Option<Task>>,
+    },
+    /// Bids for a task are taken.
+    Bidding {
+        /// Which task.
+        id: TaskId,
+        /// The task.
+        task: Box<Task>,
+        /// A secret that is used once.
+        salt: [u8; 32],
+    },
+    /// All that a lease needs is on disk.
+    Briefed {
+        /// Which lease.
+        lease: LeaseId,
+        /// A secret that is used once.
+        salt: [u8; 32],
+    },
+    /// What the client sent is not what its task says.
+    Misbriefed {
+        /// Which lease.
+        lease: LeaseId,
+    },
+    /// A run stands at a checkpoint.
+    Reached {
+        /// Of which lease.
+        lease: LeaseId,
+        /// The output in it is not sealed.
+        commitment: Commitment,
+    },
+    /// A run has ended.
+    Ended {
+        /// Of which lease.
+        lease: LeaseId,
+        /// What can be committed to, if there is anything.
+        commitment: Option<Commitment>,
+        /// How.
+        how: How,
+    },
+    /// The owner is at the machine.
+    OwnerBack,
+    /// The owner is not.
+    OwnerAway,
+    /// The owner wishes something.
+    Wished(Wish),
+    /// An operation ended.
+    Submitted {
+        /// Whom it was about.
+        subject: Subject,
+        /// How.
+        answer: Answer,
+    },
+    /// Time has passed.
+    Ticked,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Keep a bid on disk.
+    KeepBid {
+        /// For which task.
+        task: TaskId,
+        /// The bid.
+        sealed: Sealed,
+    },
+    /// Keep the last word of a lease on disk.
+    KeepLastWord {
+        /// Which lease.
+        lease: LeaseId,
+        /// The last word, its output not sealed.
+        commitment: Commitment,
+    },
+    /// Send an operation.
+    Submit {
+        /// Whom it is about.
+        subject: Subject,
+        /// What.
+        operation: MarketOperation,
+    },
+    /// Run a lease from where it stands on disk.
+    Start {
+        /// Which lease.
+        lease: LeaseId,
+    },
+    /// End a run at the next boundary.
+    PauseRun {
+        /// Of which lease.
+        lease: LeaseId,
+    },
+    /// End a run now.
+    StopRun {
+        /// Of which lease.
+        lease: LeaseId,
+    },
+    /// A lease is closed; what is kept of it is for its client alone.
+    Forget {
+        /// Which lease.
+        lease: LeaseId,
+    },
+    /// A bid counts no more.
+    ForgetBid {
+        /// For which task.
+        task: TaskId,
+    },
+    /// Tell of the time then.
+    WakeAt(Millis),
+}
+
+/// The state of an agent.
+#[derive(Clone, Debug)]
+pub struct Core {
+    settings: Settings,
+    now: Millis,
+    wish: Wish,
+    owner: bool,
+    provider: Option<Provider>,
+    leases: BTreeMap<LeaseId, Held>,
+    bids: BTreeMap<TaskId, HeldBid>,
+    /// Leases that were forgotten, while an old look may still show them open.
+    closed: BTreeSet<LeaseId>,
+    heard: Millis,
+    own: Own,
+}
+
+/// Operations of the provider itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct Own {
+    beating: bool,
+    draining: Option<bool>,
+    rest: Millis,
+}
+
+impl Own {
+    const fn is_busy(&self) -> bool {
+        self.beating || self.draining.is_some()
+    }
+}
+
+impl Core {
+    /// An agent that knows nothing yet.
+    pub const fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            now: Millis(0),
+            wish: Wish::Work,
+            owner: false,
+            provider: None,
+            leases: BTreeMap::new(),
+            bids: BTreeMap::new(),
+            closed: BTreeSet::new(),
+            heard: Millis(0),
+            own: Own { beating: false, draining: None, rest: Millis(0) },
+        }
+    }
+
+    /// Tasks whose entries it wants to see.
+    pub fn tasks(&self) -> BTreeSet<TaskId> {
+        self.leases.keys().map(|lease| lease.task).chain(self.bids.keys().copied()).collect()
+    }
+
+    /// Its leases and where they stand.
+    pub fn leases(&self) -> impl Iterator<Item = (LeaseId, Stage, Option<&Commitment>)> {
+        self.leases.iter().map(|(id, held)| (*id, held.stage(), held.reached()))
+    }
+
+    /// What the owner wishes.
+    pub const fn wish(&self) -> Wish {
+        self.wish
+    }
+
+    /// The provider as it was last seen.
+    pub const fn provider(&self) -> Option<&Provider> {
+        self.provider.as_ref()
+    }
+
+    /// Takes what happened at that time, and says what is to be done.
+    pub fn apply(&mut self, now: Millis, input: Input) -> Vec<Effect> {
+        self.now = self.now.max(now);
+        let mut effects = Vec::new();
+        match input {
+            Input::Restored { leases, bids } => self.restore(leases, bids),
+            Input::Seen { provider, tasks } => self.see(provider.map(|it| *it), &tasks),
+            Input::Bidding { id, task, salt } => self.bid(id, &task, salt, &mut effects),
+            Input::Briefed { lease, salt } => {
+                self.with(lease, |held| held.briefed(salt));
+            }
+            Input::Misbriefed { lease } => self.with(lease, Held::misbriefed),
+            Input::Reached { lease, commitment } => {
+                self.with(lease, |held| held.reach(commitment));
+            }
+            Input::Ended { lease, commitment, how } => {
+                self.with(lease, |held| held.ended(commitment, how));
+            }
+            Input::OwnerBack => self.owner = true,
+            Input::OwnerAway => self.owner = false,
+            Input::Wished(wish) => self.wish = wish,
+            Input::Submitted { subject, answer } => self.submitted(subject, answer),
+            Input::Ticked => {}
+        }
+        self.decide(&mut effects);
+        effects
+    }
+
+    fn with(&mut self, lease: LeaseId, change: impl FnOnce(&mut Held)) {
+        if let Some(held) = self.leases.get_mut(&lease) {
+            change(held);
+        }
+    }
+
+    fn restore(&mut self, leases: BTreeMap<LeaseId, Kept>, bids: BTreeMap<TaskId, Sealed>) {
+        self.leases.extend(leases.into_iter().map(|(id, kept)| (id, Held::restored(kept))));
+        self.bids.extend(bids.into_iter().map(|(id, sealed)| (id, HeldBid::restored(sealed))));
+    }
+
+    /// Takes what the chain says. A task that is gone has closed all its leases.
+    fn see(&mut self, provider: Option<Provider>, tasks: &BTreeMap<TaskId, Option<Task>>) {
+        let account = self.settings.account;
+        for lease in provider.iter().flat_map(|provider| &provider.leases) {
+            if !self.leases.contains_key(lease) && !self.closed.contains(lease) {
+                self.leases.insert(*lease, Held::found(self.now));
+            }
+        }
+        for (id, held) in &mut self.leases {
+            // What was not looked for says nothing.
+            let Some(task) = tasks.get(&id.task) else { continue };
+            let lease = |task: &Task| task.leases.get(usize::from(id.number)).cloned();
+            match task.as_ref().and_then(|task| Some((task, lease(task)?))) {
+                Some((task, lease)) if lease.provider == account => held.see(task, &lease),
+                _ => held.see_nothing(),
+            }
+        }
+        for (id, bid) in &mut self.bids {
+            if let Some(task) = tasks.get(id) {
+                bid.see(task.as_ref().map(|task| task.phase));
+            }
+        }
+        if let Some(provider) = &provider {
+            self.heard = self.heard.max(provider.heard);
+            self.closed.retain(|lease| provider.leases.contains(lease));
+        }
+        self.provider = provider;
+    }
+
+    fn submitted(&mut self, subject: Subject, answer: Answer) {
+        let rest = match answer {
+            Answer::Applied => Millis(0),
+            _ => self.now.plus(REST),
+        };
+        match subject {
+            Subject::Lease(lease) => {
+                if answer == Answer::Applied {
+                    self.heard = self.heard.max(self.now);
+                }
+                self.with(lease, |held| held.submitted(answer, rest));
+            }
+            Subject::Bid(task) => {
+                if let Some(bid) = self.bids.get_mut(&task) {
+                    bid.submitted(answer, rest);
+                }
+            }
+            Subject::Provider => {
+                if answer == Answer::Applied && self.own.beating {
+                    self.heard = self.heard.max(self.now);
+                }
+                // A wish that took effect is not repeated by a look from before.
+                if let (Answer::Applied, Some(draining)) = (answer, self.own.draining)
+                    && let Some(provider) = &mut self.provider
+                {
+                    provider.status = match draining {
+                        true => ProviderStatus::Draining,
+                        false => ProviderStatus::Active,
+                    };
+                }
+                let rest = match answer {
+                    // What the chain refused cost a fee.
+                    Answer::Failed(_) => self.now.plus(LONG_REST),
+                    _ => rest,
+                };
+                self.own = Own { beating: false, draining: None, rest };
+            }
+        }
+    }
+
+    /// Everything that follows from where things stand.
+    fn decide(&mut self, effects: &mut Vec<Effect>) {
+        let mut wake = None;
+        let turn = lease::Turn {
+            settings: &self.settings,
+            now: self.now,
+            must_leave: self.must_leave(),
+            // A checkpoint right after a heartbeat would cost a fee.
+            beat: self.is_due() && !self.own.beating,
+        };
+        let mut gone = Vec::new();
+        for (id, held) in &mut self.leases {
+            if held.act(&turn, *id, effects) {
+                gone.push(*id);
+            }
+            wake = earlier(wake, held.wake(&turn));
+        }
+        for id in gone {
+            self.leases.remove(&id);
+            self.closed.insert(id);
+        }
+        self.bids.retain(|id, bid| {
+            let stays = bid.act(*id, self.now, effects);
+            wake = earlier(wake, bid.wake());
+            stays
+        });
+        self.act_for_itself(effects);
+        wake = earlier(wake, self.next_beat());
+        if let Some(at) = wake {
+            effects.push(Effect::WakeAt(at.max(self.now.plus(Millis(1)))));
+        }
+    }
+
+    /// Whether open leases are to be given back now.
+    const fn must_leave(&self) -> bool {
+        matches!(self.wish, Wish::Pause) || (self.settings.policy.idle_only && self.owner)
+    }
+
+    fn beat(&self) -> Millis {
+        Millis(self.settings.market.silence.0.checked_div(BEATS).unwrap_or(0))
+    }
+
+    fn is_due(&self) -> bool {
+        self.now.since(self.heard) >= self.beat()
+    }
+
+    fn is_working(&self) -> bool {
+        self.leases.values().any(Held::is_working)
+    }
+
+    fn next_beat(&self) -> Option<Millis> {
+        self.is_working().then(|| self.heard.plus(self.beat()).max(self.own.rest))
+    }
+
+    /// Heartbeats, and whether leases are taken.
+    fn act_for_itself(&mut self, effects: &mut Vec<Effect>) {
+        let Some(provider) = &self.provider else { return };
+        if self.own.is_busy() || self.now < self.own.rest {
+            return;
+        }
+        let open = self.settings.policy.hours.contains(self.now);
+        let wanted = self.wish != Wish::Work || self.must_leave() || !open;
+        let draining = match provider.status {
+            ProviderStatus::Active => false,
+            ProviderStatus::Draining => true,
+            ProviderStatus::Leaving { .. } => wanted,
+        };
+        let operation = if wanted != draining {
+            self.own.draining = Some(wanted);
+            MarketOperation::DrainProvider { draining: wanted }
+        } else if self.is_due() && self.is_working() && !self.is_heard_soon() {
+            self.own.beating = true;
+            MarketOperation::Heartbeat
+        } else {
+            return;
+        };
+        effects.push(Effect::Submit { subject: Subject::Provider, operation });
+    }
+
+    /// Whether something is on its way by which the provider is heard of.
+    fn is_heard_soon(&self) -> bool {
+        self.leases.values().any(Held::is_sending)
+    }
+}
+
+fn earlier(one: Option<Millis>, other: Option<Millis>) -> Option<Millis> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Whether every copy of a task is in.
+fn all_in(task: &Task, copies: u8) -> bool {
+    let committed = |lease: &&opengpu_types::Lease| {
+        matches!(lease.phase, LeasePhase::Opening { .. })
+    };
+    task.leases.iter().filter(committed).count() >= usize::from(copies)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! What a client sent for a lease: opened, and held against what its task says on chain.
+//!
+//! On chain stand the addresses of the program and of plain inputs and states; what travels is
+//! encrypted. So every byte is checked twice: on arrival against the address of the ciphertext, and here
+//! against the task. Nothing that fails leaves more than a folder that is swept.
+
+use crate::record::Record;
+use opengpu_exec::program::Program;
+use opengpu_link::artifact::{ArtifactKey, Grant};
+use opengpu_link::folder::{self, FolderError, FolderLimits};
+use opengpu_link::lease::Brief;
+use opengpu_link::{Store, StoreError};
+use opengpu_types::{ArtifactId, ChainId, Checkpoint, ProgramId, Task};
+use opengpu_crypto::{ContentHasher, SealKeypair};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Bytes that are decrypted at once.
+const PART: usize = 256 * 1024;
+/// Bytes of the largest state that an executor hands over.
+const LARGEST_STATE: u64 = 300 << 20;
+
+/// Why a lease does not begin with what was sent.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Undelivered {
+    /// Something is not here yet.
+    #[error("{0} is not here")]
+    Missing(ArtifactId),
+    /// It is not what the task says.
+    #[error("it is not what the task says: {0}")]
+    Wrong(String),
+    /// This machine failed.
+    #[error("it cannot be kept: {0}")]
+    Failed(#[from] io::Error),
+}
+
+impl Undelivered {
+    fn wrong(what: impl std::fmt::Display) -> Self {
+        Self::Wrong(what.to_string())
+    }
+}
+
+impl From<StoreError> for Undelivered {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Missing(artifact) => Self::Missing(artifact),
+            StoreError::Disk(error) => Self::Failed(error),
+            other => Self::Failed(io::Error::other(other)),
+        }
+    }
+}
+
+impl From<FolderError> for Undelivered {
+    fn from(error: FolderError) -> Self {
+        match error {
+            FolderError::Store(error) => error.into(),
+            FolderError::Disk { source, .. } => Self::Failed(source),
+            other => Self::wrong(other),
+        }
+    }
+}
+
+/// Where deliveries go.
+#[derive(Clone)]
+pub(crate) struct Depot {
+    pub(crate) chain: ChainId,
+    pub(crate) sealing: SealKeypair,
+    pub(crate) store: Store,
+    /// Programs by their id.
+    pub(crate) programs: PathBuf,
+    pub(crate) limits: FolderLimits,
+}
+
+impl Depot {
+    /// Takes what was sent for a lease; the record is briefed then.
+    pub(crate) fn take(
+        &self,
+        task: &Task,
+        from: Option<&Checkpoint>,
+        brief: &Brief,
+        record: &Record,
+        salt: [u8; 32],
+    ) -> Result<(), Undelivered> {
+        let program = self.program(task, &brief.program)?;
+        record.begin()?;
+        let limit = program.manifest.limits.input;
+        self.decrypt(&brief.input, task.spec.input, &record.input(), limit)?;
+        if let Some(from) = from {
+            let state = brief.state.as_ref().ok_or_else(|| Undelivered::wrong("no state"))?;
+            self.decrypt(state, from.state, &record.state(), LARGEST_STATE)?;
+        }
+        Ok(record.finish(salt)?)
+    }
+
+    /// The program of a task that is here.
+    pub(crate) fn unpacked(&self, id: ProgramId) -> Option<Program> {
+        Program::open(&self.place(id)).ok().filter(|program| program.id == id)
+    }
+
+    fn place(&self, id: ProgramId) -> PathBuf {
+        self.programs.join(ArtifactId(id.0).to_string())
+    }
+
+    fn program(&self, task: &Task, grant: &Grant) -> Result<Program, Undelivered> {
+        let id = task.spec.program;
+        let program = match self.unpacked(id) {
+            Some(program) => program,
+            None => self.unpack(id, grant)?,
+        };
+        // The owner allowed a kind; the client must not smuggle in another one.
+        if program.manifest.kind != task.spec.requirements.kind {
+            return Err(Undelivered::wrong("the program is of another kind"));
+        }
+        Ok(program)
+    }
+
+    fn unpack(&self, id: ProgramId, grant: &Grant) -> Result<Program, Undelivered> {
+        let key = self.key(grant)?;
+        let manifest = folder::read_manifest(&self.store, &grant.artifact, &key)?;
+        fs::create_dir_all(&self.programs)?;
+        let new = tempfile::tempdir_in(&self.programs)?;
+        folder::unpack(&self.store, &manifest, new.path(), &self.limits)?;
+        let program = Program::open(new.path()).map_err(Undelivered::wrong)?;
+        if program.id != id {
+            return Err(Undelivered::wrong("another program"));
+        }
+        let place = self.place(id);
+        if place.exists() {
+            fs::remove_dir_all(&place)?;
+        }
+        fs::rename(new.keep(), &place)?;
+        self.unpacked(id).ok_or_else(|| io::Error::other("the program is gone").into())
+    }
+
+    fn key(&self, grant: &Grant) -> Result<ArtifactKey, Undelivered> {
+        grant.open(self.chain, &self.sealing).map_err(Undelivered::wrong)
+    }
+
+    /// Writes the plaintext of an artifact to a file, if it is the one that is wanted.
+    fn decrypt(
+        &self,
+        grant: &Grant,
+        wanted: ArtifactId,
+        path: &Path,
+        limit: u64,
+    ) -> Result<(), Undelivered> {
+        let key = self.key(grant)?;
+        let mut plain = self.store.decrypt(&grant.artifact, &key)?.take(limit.saturating_add(1));
+        let (mut file, mut hasher) = (File::create(path)?, ContentHasher::default());
+        let (mut part, mut length) = (vec![0; PART], 0u64);
+        loop {
+            // A key that does not open the ciphertext is a wrong delivery, too.
+            let read = plain.read(&mut part).map_err(Undelivered::wrong)?;
+            let Some(bytes) = part.get(..read).filter(|bytes| !bytes.is_empty()) else { break };
+            length = length.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
+            hasher.update(bytes);
+            file.write_all(bytes)?;
+        }
+        if length > limit {
+            return Err(Undelivered::wrong(format_args!("more than {limit} bytes")));
+        }
+        if ArtifactId(hasher.finish()) != wanted {
+            return Err(Undelivered::wrong("other bytes than the task names"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,38 @@
+//! The provider: takes part in the market for the owner of devices.
+//!
+//! ```text
+//!   chain, owner ──► lookout ──┐                   ┌──► chain: bids, checkpoints, commitments
+//!   client ──────► reception ──┼──► desk ──► core ──┼──► runs: one executor per lease
+//!   runs ──────────────────────┘           (pure)  └──► record: what a crash must not lose
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`policy`], [`hours`] | what the owner allows, and what follows from it; pure |
+//! | [`core`] | what is decided, as `apply(input) -> effects`; pure |
+//! | [`earnings`] | what devices would earn; pure |
+//! | [`chain`] | the chain as an agent needs it |
+//! | [`presence`] | whether the owner is at the machine |
+//! | [`record`] | what is on disk of leases and bids |
+//! | [`Agent`] | all of it together, with its threads |
+//!
+//! Invariants of absence: the core reads no clock and no disk; the agent holds no key of the account;
+//! nothing runs that is not what its task names; nobody but the client of a lease learns of it.
+
+mod board;
+pub mod chain;
+pub mod core;
+mod delivery;
+mod desk;
+pub mod earnings;
+#[cfg(test)]
+mod fixture;
+pub mod hours;
+mod lookout;
+pub mod policy;
+pub mod presence;
+mod reception;
+pub mod record;
+mod run;
+
+pub use desk::{Agent, AnnounceError, Config, LeaseStatus, StartError, Status};

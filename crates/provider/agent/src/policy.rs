@@ -1,0 +1,334 @@
+//! What the owner of the devices allows, and what follows from it. Pure.
+//!
+//! A policy becomes offers, and answers auctions: in an auction that is paid by the second bid nobody
+//! gains by another bid than what the work is worth to him, so the bid is the floor.
+
+use crate::hours::Hours;
+use opengpu_market::{
+    fit::{Candidate, Demand, Mismatch, mismatches},
+    score::{Pace, predict},
+};
+use opengpu_types::{
+    Address, Amount, Class, DeviceClass, List, MOST_WISHES, MarketParameters, Millis, Money, Offer,
+    Permille, Precision, ProgramKind, Provider, ProviderStatus, Rating, Region, Runtime, Set, Task,
+    Trust, Work,
+};
+use std::fmt;
+
+/// Watt-seconds of a kilowatt-hour.
+const KILOWATT_HOUR: u128 = 3_600_000;
+
+/// Least that a second of a device must bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Floor {
+    /// So much.
+    Rate(Money),
+    /// What its power costs, and more.
+    Power {
+        /// What a kilowatt-hour costs.
+        kilowatt_hour: Money,
+        /// What is wanted beside it, as a part of it.
+        margin: Permille,
+    },
+}
+
+impl Floor {
+    /// What a second of a device that draws so much power must bring; none if that cannot be said.
+    pub fn rate(&self, watts: u32) -> Option<Money> {
+        match *self {
+            Self::Rate(rate) => Some(rate),
+            Self::Power { kilowatt_hour: Money { amount, unit }, margin } => {
+                let parts = u128::from(margin.get()).checked_add(1000)?;
+                let factor = u128::from(watts).checked_mul(parts)?;
+                let amount = amount.mul_div(factor, KILOWATT_HOUR.checked_mul(1000)?)?;
+                // Nothing is given away: a rest counts as a whole unit.
+                Some(Money { amount: amount.plus(Amount(1))?, unit })
+            }
+        }
+    }
+}
+
+/// Devices that are alike, as they were measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// What they are.
+    pub class: DeviceClass,
+    /// How many.
+    pub count: u8,
+    /// MiB of memory on each.
+    pub memory: u32,
+    /// What each was measured to do.
+    pub rating: Rating,
+    /// Numbers in which they compute.
+    pub precisions: Set<Precision>,
+    /// Ways to them.
+    pub runtimes: Set<Runtime>,
+    /// What each draws at work.
+    pub watts: u32,
+}
+
+/// What the owner allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Least that a second must bring.
+    pub floor: Floor,
+    /// Longest lease.
+    pub longest: Millis,
+    /// Kinds of programs that may run here.
+    pub kinds: Set<ProgramKind>,
+    /// How far the provider lets itself be checked.
+    pub trusts: Set<Trust>,
+    /// Most leases at once that it bids for.
+    pub most_leases: usize,
+    /// When it takes leases.
+    pub hours: Hours,
+    /// Whether it works only while the owner is away.
+    pub idle_only: bool,
+    /// Clients for which it does not work.
+    pub denied: List<Address, MOST_WISHES>,
+    /// Least reliability of a client.
+    pub reliability: Permille,
+    /// Where the devices are; empty if that is not said.
+    pub region: Region,
+}
+
+/// Why there is no offer of these devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoOffers {
+    /// More kinds of devices than one provider may offer.
+    #[error("a provider offers at most {} kinds of devices", Provider::MAX_OFFERS)]
+    TooMany,
+    /// No rate follows from the floor.
+    #[error("the floor gives no rate")]
+    NoRate,
+    /// Without a kind of program nothing can run.
+    #[error("no kind of program is allowed")]
+    NoKinds,
+}
+
+/// Why the agent does not bid for a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// There is no provider yet, or it takes no leases.
+    NotActive,
+    /// The owner allows no more leases.
+    Busy,
+    /// What is left of it takes longer than the client waits.
+    TooSlow,
+    /// The client pays less than the floor.
+    TooCheap,
+    /// It is a rental, or judged by a program of the client: neither is run here.
+    NotRun,
+    /// It was leased before.
+    Known,
+    /// No offer fits, for these reasons of the one that fits best.
+    Unfit(Vec<Mismatch>),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotActive => f.write_str("the provider takes no leases now"),
+            Self::Busy => f.write_str("all leases that the owner allows are open"),
+            Self::TooSlow => f.write_str("it would take longer than the client allows"),
+            Self::TooCheap => f.write_str("the client pays less than the floor"),
+            Self::NotRun => f.write_str("work of this form is not run here"),
+            Self::Known => f.write_str("it was leased by this provider before"),
+            Self::Unfit(reasons) => {
+                f.write_str("no offer fits:")?;
+                reasons.iter().try_for_each(|reason| write!(f, " {reason}"))
+            }
+        }
+    }
+}
+
+/// A bid that the policy allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bid {
+    /// By which offer.
+    pub offer: u8,
+    /// For a second of one device, in tokens.
+    pub rate: Amount,
+}
+
+impl Policy {
+    /// What is offered of these devices.
+    pub fn offers(
+        &self,
+        devices: &[Device],
+    ) -> Result<List<Offer, { Provider::MAX_OFFERS }>, NoOffers> {
+        if self.kinds.is_empty() {
+            return Err(NoOffers::NoKinds);
+        }
+        let offers: Option<Vec<_>> = devices.iter().map(|device| self.offer(device)).collect();
+        List::new(offers.ok_or(NoOffers::NoRate)?).map_err(|_| NoOffers::TooMany)
+    }
+
+    fn offer(&self, device: &Device) -> Option<Offer> {
+        Some(Offer {
+            class: device.class.clone(),
+            devices: device.count,
+            memory: device.memory,
+            rating: device.rating,
+            precisions: device.precisions,
+            runtimes: device.runtimes,
+            kinds: self.kinds,
+            trusts: self.trusts,
+            region: self.region.clone(),
+            longest: self.longest,
+            rate: self.floor.rate(device.watts)?,
+            reliability: self.reliability,
+            denied: self.denied.clone(),
+        })
+    }
+
+    /// What is bid for a task, or why nothing is. What the chain knows of both sides' records it
+    /// checks itself.
+    pub fn rate_for(
+        &self,
+        task: &Task,
+        (account, provider): (&Address, &Provider),
+        open: usize,
+        market: &MarketParameters,
+    ) -> Result<Bid, Why> {
+        if provider.status != ProviderStatus::Active {
+            return Err(Why::NotActive);
+        }
+        if !runs_here(task) {
+            return Err(Why::NotRun);
+        }
+        if task.leases.iter().any(|lease| lease.provider == *account) {
+            return Err(Why::Known);
+        }
+        if open >= self.most_leases {
+            return Err(Why::Busy);
+        }
+        let mut best = Why::NotActive;
+        for (place, listing) in (0u8..).zip(&provider.listings) {
+            let reasons = against(task, account, listing, market);
+            let rate = listing.offer.rate.in_tokens(market.dollar);
+            best = match (reasons.is_empty(), rate) {
+                (false, _) => Why::Unfit(reasons),
+                (true, None) => Why::TooCheap,
+                (true, Some(rate)) => {
+                    let predicted = predicted(task, &listing.offer.rating, listing.pace);
+                    if predicted > task.spec.requirements.longest {
+                        Why::TooSlow
+                    } else if affordable(task, predicted, market).is_none_or(|most| most < rate) {
+                        Why::TooCheap
+                    } else {
+                        return Ok(Bid { offer: place, rate });
+                    }
+                }
+            };
+        }
+        Err(best)
+    }
+}
+
+/// Whether an agent can run such a task at all.
+pub fn runs_here(task: &Task) -> bool {
+    task.spec.segments > 0 && !matches!(task.spec.class, Class::Predicate(_))
+}
+
+fn against(
+    task: &Task,
+    account: &Address,
+    listing: &opengpu_types::Listing,
+    market: &MarketParameters,
+) -> Vec<Mismatch> {
+    let demand = Demand {
+        client: &task.client,
+        requirements: &task.spec.requirements,
+        reliability: Permille::ALL,
+        dollar: market.dollar,
+    };
+    let free = listing.offer.devices.saturating_sub(listing.leased);
+    let candidate = Candidate {
+        provider: account,
+        offer: &listing.offer,
+        free,
+        reliability: Permille::ALL,
+    };
+    mismatches(&demand, &candidate)
+}
+
+/// How long what is left of a task should take.
+fn predicted(task: &Task, rating: &Rating, pace: u16) -> Millis {
+    let segments = task.spec.segments.max(1);
+    let done = task.checkpoint.map_or(0, |checkpoint| checkpoint.index.0).min(segments);
+    let rest = u128::from(task.spec.work.amount)
+        .saturating_mul(u128::from(segments.saturating_sub(done)))
+        .div_ceil(u128::from(segments));
+    let amount = u64::try_from(rest).unwrap_or(u64::MAX);
+    let work = Work { amount, measure: task.spec.work.measure };
+    predict(&work, rating, Pace::new(u64::from(pace)))
+}
+
+/// Most that a second of one device may cost the client.
+fn affordable(task: &Task, predicted: Millis, market: &MarketParameters) -> Option<Amount> {
+    let devices = u128::from(task.spec.requirements.devices.max(1));
+    let budget = task.budget.in_tokens(market.dollar)?.minus(task.paid)?;
+    let time = u128::from(predicted.0).checked_mul(devices)?;
+    budget.mul_div(1000, time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use opengpu_types::RateUnit;
+
+    #[test]
+    fn a_floor_by_power_pays_for_the_power_and_the_margin() {
+        let kilowatt_hour = Money { amount: Amount::whole(1), unit: RateUnit::Usd };
+        let margin = Permille::new(500).unwrap();
+        let rate = Floor::Power { kilowatt_hour, margin }.rate(1000).unwrap();
+        // A kilowatt for a second is a 3600th of a dollar; half as much again, and a unit more.
+        assert_eq!(rate.amount, Amount(416_666_666_666_667));
+        assert_eq!(rate.unit, RateUnit::Usd);
+    }
+
+    #[test]
+    fn an_offer_says_what_the_policy_allows() {
+        let policy = Policy { longest: Millis(5), ..fixture::policy() };
+        let offers = policy.offers(&[fixture::device()]).unwrap();
+        assert_eq!(offers.len(), 1);
+        assert_eq!((offers[0].longest, offers[0].kinds), (Millis(5), policy.kinds));
+        assert_eq!(policy.offers(&vec![fixture::device(); 9]), Err(NoOffers::TooMany));
+        let none = Policy { kinds: Set::NONE, ..fixture::policy() };
+        assert_eq!(none.offers(&[fixture::device()]), Err(NoOffers::NoKinds));
+    }
+
+    #[test]
+    fn a_bid_is_the_floor_and_every_refusal_has_its_reason() {
+        type Change = fn(&mut Task, &mut Provider, &mut Policy);
+        let cases: [(Change, Result<(), &str>); 8] = [
+            (|_, _, _| {}, Ok(())),
+            (|task, _, _| task.spec.segments = 0, Err("work of this form")),
+            (|_, provider, _| provider.status = ProviderStatus::Draining, Err("no leases now")),
+            (|_, _, policy| policy.most_leases = 0, Err("are open")),
+            (|task, _, _| task.spec.work.amount = u64::MAX, Err("longer than the client")),
+            (|task, _, _| task.budget.amount = Amount(1), Err("less than the floor")),
+            (|_, provider, _| provider.listings.get_mut(0).unwrap().leased = 1, Err("no offer")),
+            (
+                |task, _, _| task.leases = fixture::leased().leases,
+                Err("leased by this provider before"),
+            ),
+        ];
+        for (change, expected) in cases {
+            let (mut task, mut provider) = (fixture::task(), fixture::provider());
+            let mut policy = fixture::policy();
+            change(&mut task, &mut provider, &mut policy);
+            let market = MarketParameters::LOCAL;
+            let found = policy.rate_for(&task, (&fixture::ACCOUNT, &provider), 0, &market);
+            match expected {
+                Ok(()) => assert_eq!(found, Ok(Bid { offer: 0, rate: fixture::RATE })),
+                Err(words) => {
+                    let why = found.unwrap_err().to_string();
+                    assert!(why.contains(words), "{why}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What the agent answers in sessions: briefs, news and outputs of leases, to their clients alone.
+
+use crate::board::{Board, Posted};
+use crate::core::Input;
+use crate::delivery::{Depot, Undelivered};
+use crate::desk::Inbox;
+use crate::record::Records;
+use commonware_codec::{DecodeExt as _, Encode as _};
+use opengpu_link::lease::{BRIEF, Brief, FOLLOW, Follow, OUTPUT, Wanted};
+use opengpu_link::session::{Exchange, Refusal, Router, SessionError};
+use opengpu_types::LeaseId;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::task::spawn_blocking;
+use tracing::info;
+
+/// Answers for all leases.
+#[derive(Clone)]
+pub(crate) struct Reception {
+    pub(crate) board: Board,
+    pub(crate) depot: Depot,
+    pub(crate) records: Records,
+    pub(crate) inbox: Inbox,
+    /// Leases whose brief is being taken.
+    pub(crate) taking: Arc<Mutex<BTreeSet<LeaseId>>>,
+}
+
+impl Reception {
+    pub(crate) fn answer_on(self, router: Router) -> Router {
+        let (a, b, c) = (self.clone(), self.clone(), self);
+        router
+            .on(BRIEF, move |exchange| a.clone().brief(exchange))
+            .on(FOLLOW, move |exchange| b.clone().follow(exchange))
+            .on(OUTPUT, move |exchange| c.clone().output(exchange))
+    }
+
+    async fn brief(self, exchange: Exchange) -> Result<(), SessionError> {
+        let Ok(brief) = Brief::decode(exchange.body.clone()) else {
+            return exchange.refuse(Refusal::Invalid).await;
+        };
+        let lease = brief.lease;
+        let Some(posted) = self.board.of_client(lease, exchange.session.remote()) else {
+            return exchange.refuse(Refusal::Denied).await;
+        };
+        let Some(_place) = self.enter(lease) else {
+            return exchange.refuse(Refusal::Busy).await;
+        };
+        let own = self.clone();
+        let taken = spawn_blocking(move || own.take(&posted, &brief)).await;
+        match taken {
+            Ok(Ok(())) => exchange.answer(&[]).await,
+            Ok(Err(error)) => {
+                info!(%lease, %error, "not briefed");
+                let refusal = match error {
+                    Undelivered::Missing(_) => Refusal::Missing,
+                    Undelivered::Wrong(_) => {
+                        self.inbox.tell(Input::Misbriefed { lease });
+                        Refusal::Invalid
+                    }
+                    Undelivered::Failed(_) => Refusal::Failed,
+                };
+                exchange.refuse(refusal).await
+            }
+            Err(_) => exchange.refuse(Refusal::Failed).await,
+        }
+    }
+
+    fn take(&self, posted: &Posted, brief: &Brief) -> Result<(), Undelivered> {
+        let lease = brief.lease;
+        // A client that did not hear the answer asks again.
+        if self.records.leases()?.contains_key(&lease) {
+            return Ok(());
+        }
+        let task = &posted.task;
+        let from = task.leases.get(usize::from(lease.number)).and_then(|it| it.from);
+        let salt = rand::random();
+        let record = self.records.lease(lease);
+        self.depot.take(task, from.as_ref(), brief, &record, salt)?;
+        self.inbox.tell(Input::Briefed { lease, salt });
+        Ok(())
+    }
+
+    async fn follow(self, exchange: Exchange) -> Result<(), SessionError> {
+        let Ok(Follow { lease, from }) = Follow::decode(exchange.body.clone()) else {
+            return exchange.refuse(Refusal::Invalid).await;
+        };
+        let Some(posted) = self.board.of_client(lease, exchange.session.remote()) else {
+            return exchange.refuse(Refusal::Denied).await;
+        };
+        let session = exchange.session.clone();
+        let mut stream = exchange.accept(&[]).await?;
+        let mut number = usize::try_from(from).unwrap_or(usize::MAX);
+        loop {
+            let news = tokio::select! {
+                news = posted.log.wait(number) => news,
+                () = session.closed() => return Ok(()),
+            };
+            let Some(news) = news else { break };
+            stream.send(&news.encode()).await?;
+            number = number.saturating_add(1);
+        }
+        stream.finish();
+        Ok(())
+    }
+
+    async fn output(self, exchange: Exchange) -> Result<(), SessionError> {
+        let Ok(Wanted { lease }) = Wanted::decode(exchange.body.clone()) else {
+            return exchange.refuse(Refusal::Invalid).await;
+        };
+        if self.board.of_client(lease, exchange.session.remote()).is_none() {
+            return exchange.refuse(Refusal::Denied).await;
+        }
+        let record = self.records.lease(lease);
+        match spawn_blocking(move || record.parcel()).await {
+            Ok(Ok(Some(parcel))) => exchange.answer(&parcel.encode()).await,
+            Ok(Ok(None)) => exchange.refuse(Refusal::Missing).await,
+            _ => exchange.refuse(Refusal::Failed).await,
+        }
+    }
+
+    /// One at a time for each lease.
+    fn enter(&self, lease: LeaseId) -> Option<Place> {
+        let mut taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        taking.insert(lease).then(|| Place { taking: Arc::clone(&self.taking), lease })
+    }
+}
+
+struct Place {
+    taking: Arc<Mutex<BTreeSet<LeaseId>>>,
+    lease: LeaseId,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.taking.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.lease);
+    }
+}

@@ -1,0 +1,350 @@
+//! One lease in its executor: from where it stands on disk to its end, a wish, or a fault.
+//!
+//! Every segment is on disk before anybody hears of it. What is told and committed to is built from
+//! the disk's segments alone, so a second agent that goes on after a crash says the same.
+
+use crate::board::{Board, Log};
+use crate::core::{How, Input};
+use crate::desk::Inbox;
+use crate::record::Record;
+use opengpu_exec::program::Program;
+use opengpu_exec::{Data, Errand, Fault, Launch, Standing, StartError, Supervisor, artifact};
+use opengpu_link::Store;
+use opengpu_link::artifact::{ArtifactKey, Grant, encrypted_size};
+use opengpu_link::lease::{MOST_NEWS, News, Parcel};
+use opengpu_types::{
+    Checkpoint, ChainId, Commitment, Ending, LeaseId, List, Millis, Segment, Task, Usage,
+};
+use opengpu_verify::trace::{self, Extent, Owner, Trace};
+use std::fs::File;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tracing::{info, warn};
+
+/// Checkpoints are told of at most so often.
+const TELL: Duration = Duration::from_millis(500);
+
+/// How a run is paused and stopped from elsewhere, before it begins or while it runs.
+#[derive(Clone, Default)]
+pub(crate) struct Controls(Arc<Mutex<Wishes>>);
+
+type Hook = Box<dyn Fn() + Send + Sync>;
+
+#[derive(Default)]
+struct Wishes {
+    pause: bool,
+    stop: bool,
+    hooks: Option<(Hook, Hook)>,
+}
+
+impl Controls {
+    pub(crate) fn pause(&self) {
+        self.wish(|wishes| wishes.pause = true);
+    }
+
+    pub(crate) fn stop(&self) {
+        self.wish(|wishes| wishes.stop = true);
+    }
+
+    fn attach(&self, pause: Hook, stop: Hook) {
+        self.wish(|wishes| wishes.hooks = Some((pause, stop)));
+    }
+
+    fn wish(&self, change: impl FnOnce(&mut Wishes)) {
+        let mut wishes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut wishes);
+        let Some((pause, stop)) = &wishes.hooks else { return };
+        match (wishes.stop, wishes.pause) {
+            (true, _) => stop(),
+            (_, true) => pause(),
+            _ => {}
+        }
+    }
+
+    fn is_wished(&self) -> bool {
+        let wishes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        wishes.pause || wishes.stop
+    }
+}
+
+/// Why a run did not go on.
+#[derive(Debug, thiserror::Error)]
+enum Unrun {
+    #[error(transparent)]
+    Disk(#[from] io::Error),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    #[error("what is on disk is no trace")]
+    NoTrace,
+    #[error("nobody says how long the whole run is")]
+    NoExtent,
+}
+
+/// A lease that is to be run.
+pub(crate) struct Run {
+    pub(crate) chain: ChainId,
+    pub(crate) lease: LeaseId,
+    pub(crate) owner: Owner,
+    pub(crate) task: Arc<Task>,
+    pub(crate) program: Program,
+    pub(crate) record: Record,
+    pub(crate) launch: Launch,
+    pub(crate) store: Store,
+    pub(crate) board: Board,
+    pub(crate) log: Arc<Log>,
+    pub(crate) inbox: Inbox,
+    pub(crate) controls: Controls,
+    /// Until when the output is kept.
+    pub(crate) keep: Millis,
+}
+
+/// What is known of a run while it runs.
+struct Told {
+    extent: Option<Extent>,
+    segments: Vec<Segment>,
+    /// Time of earlier parts.
+    before: Millis,
+    began: Instant,
+    /// Output of the segment that is not over.
+    pending: Vec<u8>,
+    told: Option<Instant>,
+    failed: Option<io::Error>,
+}
+
+impl Told {
+    fn time(&self) -> Millis {
+        let elapsed = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.before.plus(Millis(elapsed))
+    }
+}
+
+impl Run {
+    /// Runs it and tells the desk how it ended.
+    pub(crate) fn carry_out(self) {
+        let ended = self.go_on();
+        let (commitment, how) = match ended {
+            Ok((commitment, how)) => (commitment, how),
+            Err(Unrun::Start(StartError::Refused(refusal))) => {
+                info!(lease = %self.lease, %refusal, "the program is refused");
+                (None, How::Unfit)
+            }
+            Err(error) => {
+                warn!(lease = %self.lease, %error, "the run is broken");
+                (None, How::Broken)
+            }
+        };
+        let published = self.publish();
+        if let Err(error) = &published {
+            warn!(lease = %self.lease, %error, "the output is not published");
+        }
+        let ending = commitment.map_or(Ending::Open, |commitment| commitment.ending);
+        self.log.end(ending);
+        info!(lease = %self.lease, ?how, "the run has ended");
+        self.inbox.tell(Input::Ended { lease: self.lease, commitment, how });
+    }
+
+    fn from(&self) -> Option<Checkpoint> {
+        self.task.leases.get(usize::from(self.lease.number)).and_then(|lease| lease.from)
+    }
+
+    fn go_on(&self) -> Result<(Option<Commitment>, How), Unrun> {
+        let from = self.from();
+        let progress = self.record.progress(from.as_ref())?;
+        let extent = progress.extent.or_else(|| self.known_extent(from.as_ref()));
+        let mut told = Told {
+            extent,
+            segments: progress.segments,
+            before: progress.time,
+            began: Instant::now(),
+            pending: Vec::new(),
+            told: None,
+            failed: None,
+        };
+        self.tell_again(&told)?;
+        let end = extent.map(|extent| extent.segments);
+        if end.is_some() && told.segments.last().map(|segment| segment.index.0) == end {
+            return Ok((Some(self.commitment(&told, Ending::Completed)?), How::Finished));
+        }
+        if self.controls.is_wished() {
+            return Ok((self.open(&told)?, How::Halted));
+        }
+        let errand = Errand {
+            segments: Some(self.task.spec.segments),
+            from: self.standing(from, &told)?,
+            time: Some(Duration::from_millis(self.task.spec.requirements.longest.0)),
+            keep: Some(self.record.states()),
+            ..Errand::new(Data::File(self.record.input()))
+        };
+        let mut launch = self.launch.clone();
+        launch.reads.push(self.record.input());
+        launch.reads.extend(from.map(|_| self.record.state()));
+        launch.reads.push(self.record.states());
+        launch.writes.push(self.record.states());
+        let supervisor = Supervisor::new(launch);
+        let ticket = supervisor.run(&self.program, errand)?;
+        self.controls.attach(Box::new(ticket.pauser()), Box::new(ticket.canceller()));
+        let given = told.segments.last().map(|segment| segment.index);
+        let ended = ticket.wait(|news| {
+            if let Err(error) = self.hear(&mut told, given, news) {
+                told.failed.get_or_insert(error);
+                self.controls.stop();
+            }
+        });
+        if let Some(error) = told.failed {
+            return Err(error.into());
+        }
+        match ended {
+            Ok(outcome) if outcome.part.is_last() => {
+                Ok((Some(self.commitment(&told, Ending::Completed)?), How::Finished))
+            }
+            Ok(_) | Err((Fault::Cancelled, _)) => Ok((self.open(&told)?, How::Halted)),
+            Err((fault, _)) if is_own_fault(&fault) => {
+                info!(lease = %self.lease, %fault, "the program failed");
+                // Without a beginning there is nothing that a commitment could say.
+                if told.segments.is_empty() {
+                    return Ok((None, How::Unfit));
+                }
+                Ok((Some(self.commitment(&told, Ending::Failed)?), How::Finished))
+            }
+            Err((fault, _)) => {
+                warn!(lease = %self.lease, %fault, "the machine failed");
+                Ok((self.open(&told)?, How::Broken))
+            }
+        }
+    }
+
+    /// What an earlier lease said of the length of the run.
+    fn known_extent(&self, from: Option<&Checkpoint>) -> Option<Extent> {
+        let said = self.task.leases.iter().filter_map(|lease| lease.commitment);
+        let mut said = said.filter(|commitment| from == Some(&commitment.reached));
+        said.next().map(|Commitment { steps, segments, .. }| Extent { steps, segments })
+    }
+
+    /// From where the executor goes on; none if it begins.
+    fn standing(&self, from: Option<Checkpoint>, told: &Told) -> Result<Option<Standing>, Unrun> {
+        let checkpoint = match told.segments.is_empty() {
+            true => from,
+            false => trace::checkpoint(from.as_ref(), &told.segments),
+        };
+        let Some(checkpoint) = checkpoint else { return Ok(None) };
+        let extent = told.extent.ok_or(Unrun::NoExtent)?;
+        let given = from.is_some_and(|from| from.index == checkpoint.index);
+        let state = match given {
+            true => self.record.state(),
+            false => self.record.states().join(checkpoint.index.to_string()),
+        };
+        Ok(Some(Standing { checkpoint, extent, state: Data::File(state) }))
+    }
+
+    /// Takes what the executor tells.
+    fn hear(
+        &self,
+        told: &mut Told,
+        given: Option<opengpu_types::SegmentIndex>,
+        news: &opengpu_exec::News,
+    ) -> io::Result<()> {
+        match news {
+            opengpu_exec::News::Begun { steps, segments } => {
+                let extent = Extent { steps: *steps, segments: *segments };
+                if told.extent.is_none() || told.segments.is_empty() {
+                    self.record.set_extent(extent)?;
+                    self.log.push(News::Begun { segments: extent.segments });
+                }
+                told.extent = Some(extent);
+            }
+            opengpu_exec::News::Emitted(bytes) => told.pending.extend_from_slice(bytes),
+            // The first one is where we stand already.
+            opengpu_exec::News::Segment(segment) if Some(segment.index) == given => {}
+            opengpu_exec::News::Segment(segment) => {
+                let added = std::mem::take(&mut told.pending);
+                self.record.push(segment, &added, told.time())?;
+                told.segments.push(*segment);
+                self.tell(segment, &added);
+                if told.told.is_none_or(|told| told.elapsed() >= TELL) {
+                    told.told = Some(Instant::now());
+                    let commitment = self.commitment(told, Ending::Open).map_err(io::Error::other)?;
+                    self.inbox.tell(Input::Reached { lease: self.lease, commitment });
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn tell(&self, segment: &Segment, added: &[u8]) {
+        for part in added.chunks(MOST_NEWS) {
+            if let Ok(bytes) = List::new(part.to_vec()) {
+                self.log.push(News::Emitted { bytes });
+            }
+        }
+        self.log.push(News::Reached { segment: segment.index });
+    }
+
+    /// Tells what was told before a crash, under the same numbers.
+    fn tell_again(&self, told: &Told) -> Result<(), Unrun> {
+        self.log.clear();
+        let (Some(extent), false) = (told.extent, told.segments.is_empty()) else { return Ok(()) };
+        self.log.push(News::Begun { segments: extent.segments });
+        let output = std::fs::read(self.record.output())?;
+        let added = trace::added(self.from().as_ref(), &told.segments, &output);
+        for (segment, added) in told.segments.iter().zip(added.ok_or(Unrun::NoTrace)?) {
+            self.tell(segment, added);
+        }
+        Ok(())
+    }
+
+    /// A commitment to what is there, if there is anything.
+    fn open(&self, told: &Told) -> Result<Option<Commitment>, Unrun> {
+        if told.segments.is_empty() {
+            return Ok(None);
+        }
+        self.commitment(told, Ending::Open).map(Some)
+    }
+
+    fn commitment(&self, told: &Told, ending: Ending) -> Result<Commitment, Unrun> {
+        let from = self.from();
+        let extent = told.extent.ok_or(Unrun::NoExtent)?;
+        let reached = trace::checkpoint(from.as_ref(), &told.segments).ok_or(Unrun::NoTrace)?;
+        let trace = Trace::new(&self.owner, extent, from, told.segments.clone());
+        let fuel = told.segments.iter().map(|segment| segment.metered.fuel);
+        Ok(Commitment {
+            root: trace.map_err(|_| Unrun::NoTrace)?.root(),
+            steps: extent.steps,
+            segments: extent.segments,
+            reached,
+            output: artifact::address(&self.record.output())?,
+            usage: Usage { time: told.time(), fuel: fuel.fold(0, u64::saturating_add) },
+            ending,
+        })
+    }
+
+    /// Puts the output where its client, and nobody else, can fetch and open it.
+    fn publish(&self) -> io::Result<()> {
+        let path = self.record.output();
+        if !path.exists() {
+            return Ok(());
+        }
+        let (file, mut rng) = (File::open(&path)?, rand::rng());
+        let size = encrypted_size(file.metadata()?.len());
+        let key = ArtifactKey::generate(&mut rng);
+        let artifact = self.store.import_encrypted(&key, file).map_err(io::Error::other)?;
+        self.store.hold(&artifact, self.keep).map_err(io::Error::other)?;
+        let reader = self.task.contact.sealing;
+        let grant = Grant::issue(&mut rng, self.chain, artifact, &key, reader);
+        let grant = grant.map_err(io::Error::other)?;
+        self.record.keep_parcel(&Parcel { size, grant })?;
+        self.board.set_output(self.lease, artifact);
+        Ok(())
+    }
+}
+
+/// Whether whoever repeats the run would find the same fault.
+const fn is_own_fault(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Program { .. } | Fault::Input { .. } | Fault::Fuel { .. } | Fault::TooLarge { .. }
+    )
+}

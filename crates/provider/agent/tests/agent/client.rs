@@ -1,0 +1,206 @@
+//! A client: packs a program, submits a task, delivers, follows and fetches.
+
+use crate::village::{CHAIN, Village, permille, person};
+use commonware_codec::{DecodeExt as _, Encode as _};
+use opengpu_crypto::{Keypair, SealKeypair};
+use opengpu_exec::Program;
+use opengpu_link::artifact::{ArtifactKey, Grant, OwnerSecret, encrypted_size};
+use opengpu_link::folder::{self, FolderLimits};
+use opengpu_link::lease::{BRIEF, Brief, FOLLOW, Follow, News, OUTPUT, Parcel, Wanted};
+use opengpu_link::session::{Router, SessionError};
+use opengpu_link::transfer::{self, Holder, Keep, Policy};
+use opengpu_link::{Address, Config, Endpoint, EndpointId, Quota, Session, Store};
+use opengpu_types::{
+    Allocating, Amount, ArtifactId, Class, Contact, Eyes, LeaseId, List, MarketOperation, Measure,
+    Millis, Money, Outcome, Requirements, SessionKey, Set, Spec, TaskId, Text, Trust, Weights,
+    Work,
+};
+use std::io::Read as _;
+use std::path::Path;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// Everything may be fetched from a client; only the provider has the keys.
+struct Open;
+
+impl Policy for Open {
+    fn may_read(&self, _: EndpointId, _: ArtifactId) -> bool {
+        true
+    }
+
+    fn may_keep(&self, _: EndpointId, _: &Keep) -> bool {
+        false
+    }
+}
+
+pub(crate) struct Client {
+    pub(crate) key: Keypair,
+    sealing: SealKeypair,
+    store: Store,
+    endpoint: Endpoint,
+    runtime: Runtime,
+    _folder: tempfile::TempDir,
+}
+
+impl Client {
+    pub(crate) fn new() -> Self {
+        Self::with_seed(1)
+    }
+
+    pub(crate) fn with_seed(seed: u8) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), Quota::of(1 << 30)).unwrap();
+        let runtime = Runtime::new().unwrap();
+        let config = Config::nearby([seed + 50; 32], "127.0.0.1:0".parse().unwrap());
+        let router = Holder::new(store.clone(), Open).answer_on(Router::default());
+        let endpoint = runtime.block_on(Endpoint::bind(config, router, |_| true)).unwrap();
+        let sealing = SealKeypair::from_seed([seed; 32]);
+        Self { key: person(seed), sealing, store, endpoint, runtime, _folder: folder }
+    }
+
+    fn contact(&self) -> Contact {
+        let session = SessionKey(self.endpoint.id().0);
+        Contact { session, sealing: self.sealing.public_key(), relay: Text::default() }
+    }
+
+    /// Submits a task for this program and input.
+    pub(crate) fn submit(
+        &self,
+        village: &Village,
+        program: &Program,
+        input: &[u8],
+        change: impl FnOnce(&mut Spec),
+    ) -> TaskId {
+        let mut spec = spec(program, input);
+        change(&mut spec);
+        let escrow = Amount::whole(10);
+        let submit = MarketOperation::SubmitTask {
+            spec: spec.into(),
+            budget: Money::tokens(escrow),
+            escrow,
+            contact: self.contact(),
+        };
+        let (id, outcome) = village.act(&self.key, submit).unwrap();
+        assert_eq!(outcome, Outcome::Applied);
+        TaskId::of(&id, 0)
+    }
+
+    pub(crate) fn dial(&self, address: &Address) -> Session {
+        self.runtime.block_on(async {
+            for _ in 0..200 {
+                if let Ok(session) = self.endpoint.dial(address).await {
+                    // Who is not admitted learns it by the first request.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    let closed = tokio::time::timeout(Duration::from_millis(50), session.closed());
+                    if closed.await.is_err() {
+                        return session;
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            panic!("the provider lets nobody in");
+        })
+    }
+
+    /// Sends program and input to the provider and briefs it.
+    pub(crate) fn deliver(
+        &self,
+        session: &Session,
+        reader: opengpu_crypto::SealPublicKey,
+        lease: LeaseId,
+        (program, input): (&Path, &[u8]),
+    ) -> Result<(), SessionError> {
+        let owner = OwnerSecret::from_bytes([4; 32]);
+        let packed = folder::pack(&self.store, program, &owner, &FolderLimits::default()).unwrap();
+        let mut rng = rand::rng();
+        let key = ArtifactKey::generate(&mut rng);
+        let input = self.store.import_encrypted(&key, input).unwrap();
+        let mut grant = |artifact, key: &ArtifactKey| {
+            Grant::issue(&mut rng, CHAIN, artifact, key, reader).unwrap()
+        };
+        let brief = Brief {
+            lease,
+            program: grant(packed.manifest, &packed.key),
+            input: grant(input, &key),
+            state: None,
+        };
+        self.runtime.block_on(async {
+            let all = packed.files.iter().chain([&packed.manifest, &input]);
+            for artifact in all {
+                let size = self.store.whole(artifact).unwrap().outline().size();
+                let wish = Keep { artifact: *artifact, size, until: Millis(0) };
+                transfer::put(session, wish, |_| {}).await.unwrap();
+            }
+            session.call(BRIEF, &brief.encode()).await.map(drop)
+        })
+    }
+
+    /// All news until the last one.
+    pub(crate) fn follow(&self, session: &Session, lease: LeaseId, from: u64) -> Vec<News> {
+        self.runtime.block_on(async {
+            let asked = session.ask(FOLLOW, &Follow { lease, from }.encode()).await;
+            let mut stream = asked.unwrap().1.patient(Duration::from_secs(60));
+            let mut news = Vec::new();
+            while let Ok(Some(frame)) = stream.next().await {
+                news.push(News::decode(frame).unwrap());
+            }
+            news
+        })
+    }
+
+    /// The output of a lease.
+    pub(crate) fn output(&self, session: &Session, lease: LeaseId) -> Vec<u8> {
+        self.runtime.block_on(async {
+            let answer = session.call(OUTPUT, &Wanted { lease }.encode()).await.unwrap();
+            let Parcel { size, grant } = Parcel::decode(answer).unwrap();
+            let sessions = std::slice::from_ref(session);
+            transfer::get(&self.store, grant.artifact, sessions, |_| {}).await.unwrap();
+            let key = grant.open(CHAIN, &self.sealing).unwrap();
+            let mut bytes = Vec::new();
+            let mut plain = self.store.decrypt(&grant.artifact, &key).unwrap();
+            plain.read_to_end(&mut bytes).unwrap();
+            assert_eq!(size, encrypted_size(u64::try_from(bytes.len()).unwrap()));
+            bytes
+        })
+    }
+
+    /// What a request for an output is answered with.
+    pub(crate) fn refused(&self, session: &Session, lease: LeaseId) -> SessionError {
+        let wanted = Wanted { lease }.encode();
+        self.runtime.block_on(async { session.call(OUTPUT, &wanted).await.unwrap_err() })
+    }
+}
+
+fn spec(program: &Program, input: &[u8]) -> Spec {
+    Spec {
+        program: program.id,
+        input: ArtifactId::of(input),
+        segments: 64,
+        work: Work { amount: 10_000, measure: Measure::Integers },
+        requirements: Requirements {
+            kind: program.manifest.kind,
+            devices: 1,
+            memory: 1,
+            classes: List::empty(),
+            precisions: Set::NONE,
+            runtimes: Set::NONE,
+            regions: List::empty(),
+            reliability: permille(0),
+            trust: Trust::Checked,
+            longest: Millis(120_000),
+            cap: Money::tokens(Amount::whole(1)),
+            allowed: List::empty(),
+            denied: List::empty(),
+        },
+        class: Class::Exact,
+        eyes: Eyes::Anyone,
+        allocating: Allocating::Spot,
+        weights: Weights {
+            time: permille(100),
+            reliability: permille(100),
+            proximity: permille(50),
+        },
+        region: Text::default(),
+        patience: Millis(20_000),
+    }
+}

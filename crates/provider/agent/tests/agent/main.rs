@@ -1,0 +1,369 @@
+//! An agent with everything real around it: ledger, sessions on loopback, executor processes, disk.
+//! This binary is its own executor.
+
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test stops where it fails"
+)]
+
+mod client;
+mod village;
+
+use client::Client;
+use libtest_mimic::{Arguments, Trial};
+use opengpu_agent::core::Wish;
+use opengpu_agent::hours::Hours;
+use opengpu_agent::policy::{Device, Floor, Policy};
+use opengpu_agent::presence::Presence;
+use opengpu_agent::{Agent, Config};
+use opengpu_exec::{Data, Errand, Launch, Program, Supervisor};
+use opengpu_link::lease::News;
+use opengpu_link::session::{Refusal, SessionError};
+use opengpu_types::{
+    Allocating, Amount, CloseReason, Ending, Event, LeaseId, LeasePhase, List, MarketOperation,
+    Millis, Money, Outcome, Precision, ProviderStatus, Rating, Runtime, Set, TaskId, TaskPhase,
+    Text, Verdict,
+};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use village::{Account, Running, Village, permille, person};
+
+type Test = (&'static str, fn());
+
+const TESTS: [Test; 9] = [
+    ("a_task_is_briefed_run_followed_committed_paid_and_its_output_fetched", whole),
+    ("an_agent_that_dies_is_continued_by_the_next_one_from_its_disk", continued),
+    ("a_client_that_cancels_pays_for_the_checkpoint_only", cancelled),
+    ("an_owner_who_returns_gets_the_machine_within_five_seconds", owner_returns),
+    ("another_program_than_the_task_names_does_not_run", wrong_program),
+    ("an_input_that_does_not_hash_does_not_run", wrong_input),
+    ("a_program_of_another_kind_than_the_task_says_does_not_run", wrong_kind),
+    ("an_auction_is_won_by_a_bid_that_is_opened_in_time", auction),
+    ("a_provider_drains_and_works_again_as_its_owner_wishes", drains),
+];
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some("executor") {
+        opengpu_exec::child::serve().unwrap();
+        return ExitCode::SUCCESS;
+    }
+    let mut arguments = Arguments::from_args();
+    // Each one runs a chain and an executor.
+    arguments.test_threads = Some(1);
+    let trials = TESTS.iter().map(|(name, test)| {
+        Trial::test(*name, move || {
+            test();
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+/// Runs for a moment.
+const SHORT: &[u8] = b"opengpu:\n65536\n";
+/// Runs for some seconds, in 64 segments.
+const LONG: &[u8] = b"opengpu:\n1500000\n";
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples").join(name)
+}
+
+fn launch() -> Launch {
+    Launch {
+        program: std::env::current_exe().unwrap(),
+        arguments: vec!["executor".into()],
+        threads: Some(1),
+        device: None,
+        reads: Vec::new(),
+        writes: Vec::new(),
+    }
+}
+
+fn policy() -> Policy {
+    Policy {
+        floor: Floor::Rate(Money::tokens(Amount(1_000_000_000_000_000))),
+        longest: Millis(3_600_000),
+        kinds: Set::all(),
+        trusts: Set::all(),
+        most_leases: 2,
+        hours: Hours::ALWAYS,
+        idle_only: true,
+        denied: List::empty(),
+        reliability: permille(0),
+        region: Text::default(),
+    }
+}
+
+fn device() -> Device {
+    Device {
+        class: Text::new("test-device").unwrap(),
+        count: 1,
+        memory: 1_024,
+        rating: Rating { floats: 1_000, integers: 1_000, products: 1_000, memory: 1_000 },
+        precisions: Set::of(&[Precision::F32]),
+        runtimes: Set::of(&[Runtime::Cpu]),
+        watts: 100,
+    }
+}
+
+/// An owner who comes and goes as the test says.
+#[derive(Clone, Default)]
+struct Owner(Arc<AtomicBool>);
+
+impl Presence for Owner {
+    fn idle(&mut self) -> Option<Duration> {
+        self.0.load(Ordering::SeqCst).then_some(Duration::ZERO)
+    }
+}
+
+/// A chain, a provider on it, and a client.
+struct Scene {
+    client: Client,
+    owner: Owner,
+    folder: tempfile::TempDir,
+    agent: Option<Agent>,
+    // The chain is there until everybody has gone.
+    chain: Running,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let (chain, folder) = (Village::start(), tempfile::tempdir().unwrap());
+        let (client, owner) = (Client::new(), Owner::default());
+        let mut scene = Self { client, owner, folder, agent: None, chain };
+        scene.start();
+        scene.agent().announce(&[device()], Amount::whole(200)).unwrap();
+        scene
+    }
+
+    fn start(&mut self) {
+        let link = opengpu_link::Config::nearby([77; 32], "127.0.0.1:0".parse().unwrap());
+        let folder = self.folder.path().to_owned();
+        let config = Config {
+            brief: Millis(20_000),
+            ..Config::new(folder, link, [78; 32], launch(), policy())
+        };
+        let account = Account { village: Arc::clone(&self.chain.0), key: person(2) };
+        let presence = Box::new(self.owner.clone());
+        self.agent = Some(Agent::start(config, Arc::new(account), presence).unwrap());
+    }
+
+    fn agent(&self) -> &Agent {
+        self.agent.as_ref().unwrap()
+    }
+
+    fn village(&self) -> &Village {
+        &self.chain.0
+    }
+
+    fn lease(&self, task: TaskId) -> LeaseId {
+        let leased = || (!self.village().task(task).leases.is_empty()).then_some(());
+        self.village().until("a lease", leased);
+        LeaseId { task, number: 0 }
+    }
+
+    fn phase(&self, lease: LeaseId) -> LeasePhase {
+        self.village().task(lease.task).leases[usize::from(lease.number)].phase
+    }
+
+    /// Waits for the end of a lease; says how it ended, what was found and what was paid.
+    fn closed(&self, lease: LeaseId) -> (CloseReason, Option<Verdict>, Amount) {
+        self.village().until("the end of a lease", || {
+            self.village().events().into_iter().find_map(|event| match event {
+                Event::LeaseClosed { lease: closed, reason, verdict, paid, .. }
+                    if closed == lease =>
+                {
+                    Some((reason, verdict, paid))
+                }
+                _ => None,
+            })
+        })
+    }
+
+    fn checkpoint(&self, lease: LeaseId) -> Option<u32> {
+        let task = self.village().task(lease.task);
+        let commitment = task.leases[usize::from(lease.number)].commitment;
+        commitment.map(|commitment| commitment.reached.index.0)
+    }
+
+    /// A task that runs.
+    fn run(&self, input: &[u8]) -> (LeaseId, opengpu_link::Session) {
+        let folder = example("sha256-search");
+        let program = Program::open(&folder).unwrap();
+        let task = self.client.submit(self.village(), &program, input, |_| {});
+        let lease = self.lease(task);
+        let session = self.client.dial(&self.agent().nearby());
+        let reader = self.agent().contact().sealing;
+        self.client.deliver(&session, reader, lease, (&folder, input)).unwrap();
+        (lease, session)
+    }
+}
+
+/// What a run on this machine gives.
+fn local(input: &[u8]) -> Vec<u8> {
+    let program = Program::open(&example("sha256-search")).unwrap();
+    let errand = Errand { segments: Some(64), ..Errand::new(Data::Inline(input.to_vec())) };
+    let supervisor = Supervisor::new(launch());
+    supervisor.run(&program, errand).unwrap().wait(|_| {}).unwrap().output
+}
+
+/// The output that news tell of.
+fn emitted(news: &[News]) -> Vec<u8> {
+    let parts = news.iter().filter_map(|news| match news {
+        News::Emitted { bytes } => Some(bytes.to_vec()),
+        _ => None,
+    });
+    parts.flatten().collect()
+}
+
+fn whole() {
+    let scene = Scene::new();
+    let (lease, session) = scene.run(SHORT);
+    let news = scene.client.follow(&session, lease, 0);
+    assert_eq!(news.first(), Some(&News::Begun { segments: 64 }));
+    assert_eq!(news.last(), Some(&News::Ended { ending: Ending::Completed }));
+    let (reason, verdict, paid) = scene.closed(lease);
+    assert_eq!((reason, verdict), (CloseReason::Completed, Some(Verdict::Upheld)));
+    assert!(!paid.is_zero(), "it is paid");
+    let expected = local(SHORT);
+    assert!(!expected.is_empty());
+    assert_eq!(scene.client.output(&session, lease), expected);
+    assert_eq!(emitted(&news), expected);
+    let task = scene.village().task(lease.task);
+    assert!(matches!(task.phase, TaskPhase::Closed { reason: CloseReason::Completed, .. }));
+    let again = scene.client.follow(&session, lease, 1);
+    assert_eq!(again, news[1..], "news are numbered");
+    // Nobody else gets in, even after the end.
+    let stranger = Client::with_seed(9);
+    let program = Program::open(&example("sha256-search")).unwrap();
+    let other = stranger.submit(scene.village(), &program, SHORT, |_| {});
+    scene.lease(other);
+    let session = stranger.dial(&scene.agent().nearby());
+    let refused = stranger.refused(&session, lease);
+    assert!(matches!(refused, SessionError::Refused(Refusal::Denied)), "{refused}");
+}
+
+fn continued() {
+    let mut scene = Scene::new();
+    let (lease, session) = scene.run(LONG);
+    let reached = scene.village().until("a checkpoint", || scene.checkpoint(lease));
+    drop(session);
+    drop(scene.agent.take());
+    assert_eq!(scene.phase(lease), LeasePhase::Running, "a crash says nothing");
+    assert!(reached < 64, "it was over before it was killed");
+    scene.start();
+    let session = scene.client.dial(&scene.agent().nearby());
+    let news = scene.client.follow(&session, lease, 0);
+    let (reason, verdict, _) = scene.closed(lease);
+    assert_eq!((reason, verdict), (CloseReason::Completed, Some(Verdict::Upheld)));
+    let expected = local(LONG);
+    assert_eq!(emitted(&news), expected);
+    assert_eq!(scene.client.output(&session, lease), expected);
+    assert_eq!(scene.village().task(lease.task).leases.len(), 1, "nobody else was needed");
+    let begun = news.iter().filter(|news| matches!(news, News::Begun { .. })).count();
+    assert_eq!(begun, 1);
+}
+
+fn cancelled() {
+    let scene = Scene::new();
+    let (lease, session) = scene.run(LONG);
+    scene.village().until("a checkpoint", || scene.checkpoint(lease));
+    let cancel = MarketOperation::CancelTask { task: lease.task };
+    let (_, outcome) = scene.village().act(&scene.client.key, cancel).unwrap();
+    assert_eq!(outcome, Outcome::Applied);
+    let (reason, _, paid) = scene.closed(lease);
+    assert_eq!(reason, CloseReason::Cancelled);
+    assert!(!paid.is_zero());
+    let news = scene.client.follow(&session, lease, 0);
+    assert_eq!(news.last(), Some(&News::Ended { ending: Ending::Open }));
+    let silent = scene.village().events().iter().any(|event| {
+        matches!(event, Event::ProviderSlashed { .. })
+    });
+    assert!(!silent, "the provider has done nothing wrong");
+}
+
+fn owner_returns() {
+    let scene = Scene::new();
+    let (lease, _session) = scene.run(LONG);
+    scene.village().until("a checkpoint", || scene.checkpoint(lease));
+    let back = Instant::now();
+    scene.owner.0.store(true, Ordering::SeqCst);
+    let gone = || (!matches!(scene.phase(lease), LeasePhase::Running)).then_some(());
+    scene.village().until("the lease to go", gone);
+    assert!(back.elapsed() < Duration::from_secs(5), "{:?}", back.elapsed());
+    let (reason, _, _) = scene.closed(lease);
+    assert_eq!(reason, CloseReason::Released);
+    let draining = || {
+        let provider = scene.village().provider(&person(2))?;
+        (provider.status == ProviderStatus::Draining).then_some(())
+    };
+    scene.village().until("no more leases", draining);
+}
+
+/// What becomes of a lease to which this is delivered instead.
+fn misdelivered(program: &Path, input: &[u8], change: impl FnOnce(&mut opengpu_types::Spec)) {
+    let scene = Scene::new();
+    let named = Program::open(&example("sha256-search")).unwrap();
+    let task = scene.client.submit(scene.village(), &named, SHORT, change);
+    let lease = scene.lease(task);
+    let session = scene.client.dial(&scene.agent().nearby());
+    let reader = scene.agent().contact().sealing;
+    let refused = scene.client.deliver(&session, reader, lease, (program, input)).unwrap_err();
+    assert!(matches!(refused, SessionError::Refused(Refusal::Invalid)), "{refused}");
+    assert_eq!(scene.closed(lease).0, CloseReason::Released);
+    let committed =
+        |event: &Event| matches!(event, Event::Committed { .. } | Event::Checkpointed { .. });
+    assert!(!scene.village().events().iter().any(committed), "it has run");
+}
+
+fn wrong_program() {
+    misdelivered(&example("word-count"), SHORT, |_| {});
+}
+
+fn wrong_input() {
+    misdelivered(&example("sha256-search"), b"opengpu:\n65537\n", |_| {});
+}
+
+fn wrong_kind() {
+    misdelivered(&example("sha256-search"), SHORT, |spec| {
+        spec.requirements.kind = opengpu_types::ProgramKind::Native;
+    });
+}
+
+fn auction() {
+    let scene = Scene::new();
+    let folder = example("sha256-search");
+    let program = Program::open(&folder).unwrap();
+    let task = scene.client.submit(scene.village(), &program, SHORT, |spec| {
+        spec.allocating = Allocating::Auction;
+    });
+    let lease = scene.lease(task);
+    let session = scene.client.dial(&scene.agent().nearby());
+    let reader = scene.agent().contact().sealing;
+    scene.client.deliver(&session, reader, lease, (&folder, SHORT)).unwrap();
+    let (reason, verdict, paid) = scene.closed(lease);
+    assert_eq!((reason, verdict), (CloseReason::Completed, Some(Verdict::Upheld)));
+    assert!(!paid.is_zero());
+    let bids = scene.folder.path().join("records/bids");
+    let forgotten = || std::fs::read_dir(&bids).unwrap().next().is_none().then_some(());
+    scene.village().until("the bid to be forgotten", forgotten);
+}
+
+fn drains() {
+    let scene = Scene::new();
+    let becomes = |status: ProviderStatus| {
+        let is = || (scene.village().provider(&person(2))?.status == status).then_some(());
+        scene.village().until("another status", is);
+    };
+    scene.agent().wish(Wish::Drain);
+    becomes(ProviderStatus::Draining);
+    scene.agent().wish(Wish::Work);
+    becomes(ProviderStatus::Active);
+    assert_eq!(scene.agent().status().wish, Wish::Work);
+}
