@@ -3,10 +3,10 @@
 //! Who asks is known by the key of the session, and whose a lease is by the chain. Nobody else learns
 //! even that there is one.
 
+use opengpu_link::EndpointId;
 use opengpu_link::lease::News;
 use opengpu_link::session::Gate;
 use opengpu_link::transfer::{Keep, Policy};
-use opengpu_link::EndpointId;
 use opengpu_types::{ArtifactId, Ending, LeaseId, Task, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

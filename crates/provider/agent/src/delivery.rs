@@ -5,13 +5,13 @@
 //! against the task. Nothing that fails leaves more than a folder that is swept.
 
 use crate::record::Record;
+use opengpu_crypto::{ContentHasher, SealKeypair};
 use opengpu_exec::program::Program;
 use opengpu_link::artifact::{ArtifactKey, Grant};
 use opengpu_link::folder::{self, FolderError, FolderLimits};
 use opengpu_link::lease::Brief;
 use opengpu_link::{Store, StoreError};
 use opengpu_types::{ArtifactId, ChainId, Checkpoint, ProgramId, Task};
-use opengpu_crypto::{ContentHasher, SealKeypair};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};

@@ -449,10 +449,8 @@ impl Desk {
             let shared = Arc::new(task.clone());
             for (number, lease) in (0u8..).zip(&task.leases) {
                 if lease.provider == self.account {
-                    let open = matches!(
-                        lease.phase,
-                        LeasePhase::Running | LeasePhase::Stopping { .. }
-                    );
+                    let open =
+                        matches!(lease.phase, LeasePhase::Running | LeasePhase::Stopping { .. });
                     let lease = LeaseId { task: *id, number };
                     let known = self.board.find(lease).is_some();
                     self.board.post(lease, &shared, open);

@@ -75,11 +75,8 @@ mod tests {
 
     #[test]
     fn no_amount_is_too_large_to_be_refused() {
-        let market = Market {
-            rate: Amount(u128::MAX),
-            leased: Permille::ALL,
-            kilowatt_hour: Amount::ZERO,
-        };
+        let market =
+            Market { rate: Amount(u128::MAX), leased: Permille::ALL, kilowatt_hour: Amount::ZERO };
         assert_eq!(day(&fixture::device(), &market), None);
     }
 }

@@ -244,12 +244,8 @@ fn against(
         dollar: market.dollar,
     };
     let free = listing.offer.devices.saturating_sub(listing.leased);
-    let candidate = Candidate {
-        provider: account,
-        offer: &listing.offer,
-        free,
-        reliability: Permille::ALL,
-    };
+    let candidate =
+        Candidate { provider: account, offer: &listing.offer, free, reliability: Permille::ALL };
     mismatches(&demand, &candidate)
 }
 

@@ -74,11 +74,13 @@ mod linux {
         fn drain(&mut self) -> bool {
             let mut came = false;
             let mut bytes = [0; 4096];
-            self.inputs.retain(|path, file| loop {
-                match file.read(&mut bytes) {
-                    Ok(0) => return path.exists(),
-                    Ok(_) => came = true,
-                    Err(error) => return error.kind() == std::io::ErrorKind::WouldBlock,
+            self.inputs.retain(|path, file| {
+                loop {
+                    match file.read(&mut bytes) {
+                        Ok(0) => return path.exists(),
+                        Ok(_) => came = true,
+                        Err(error) => return error.kind() == std::io::ErrorKind::WouldBlock,
+                    }
                 }
             });
             came

@@ -13,7 +13,7 @@ use opengpu_link::Store;
 use opengpu_link::artifact::{ArtifactKey, Grant, encrypted_size};
 use opengpu_link::lease::{MOST_NEWS, News, Parcel};
 use opengpu_types::{
-    Checkpoint, ChainId, Commitment, Ending, LeaseId, List, Millis, Segment, Task, Usage,
+    ChainId, Checkpoint, Commitment, Ending, LeaseId, List, Millis, Segment, Task, Usage,
 };
 use opengpu_verify::trace::{self, Extent, Owner, Trace};
 use std::fs::File;
@@ -265,7 +265,8 @@ impl Run {
                 self.tell(segment, &added);
                 if told.told.is_none_or(|told| told.elapsed() >= TELL) {
                     told.told = Some(Instant::now());
-                    let commitment = self.commitment(told, Ending::Open).map_err(io::Error::other)?;
+                    let commitment =
+                        self.commitment(told, Ending::Open).map_err(io::Error::other)?;
                     self.inbox.tell(Input::Reached { lease: self.lease, commitment });
                 }
             }

@@ -495,9 +495,8 @@ fn earlier(one: Option<Millis>, other: Option<Millis>) -> Option<Millis> {
 
 /// Whether every copy of a task is in.
 fn all_in(task: &Task, copies: u8) -> bool {
-    let committed = |lease: &&opengpu_types::Lease| {
-        matches!(lease.phase, LeasePhase::Opening { .. })
-    };
+    let committed =
+        |lease: &&opengpu_types::Lease| matches!(lease.phase, LeasePhase::Opening { .. });
     task.leases.iter().filter(committed).count() >= usize::from(copies)
 }
 

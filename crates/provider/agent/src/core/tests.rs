@@ -156,7 +156,9 @@ impl World {
     /// What must be on disk before it is sent, is.
     fn check_durable(&mut self, operation: &MarketOperation) {
         match operation {
-            MarketOperation::CommitTrace { commitment, .. } if commitment.ending != Ending::Open => {
+            MarketOperation::CommitTrace { commitment, .. }
+                if commitment.ending != Ending::Open =>
+            {
                 let word = self.kept[&LEASE].last_word.expect("the last word is not on disk");
                 assert_eq!(word.root, commitment.root);
                 self.last_words.push(*commitment);
@@ -241,14 +243,16 @@ impl World {
         match operation {
             MarketOperation::Heartbeat => self.provider.heard = now,
             MarketOperation::DrainProvider { draining } => {
-                let status = if *draining { ProviderStatus::Draining } else { ProviderStatus::Active };
+                let status =
+                    if *draining { ProviderStatus::Draining } else { ProviderStatus::Active };
                 self.provider.status = status;
             }
             MarketOperation::CommitTrace { commitment, .. } => {
                 let reason = match (self.phase(), commitment.ending) {
-                    (Some(LeasePhase::Running | LeasePhase::Stopping { .. }), Ending::Completed) => {
-                        Some(CloseReason::Completed)
-                    }
+                    (
+                        Some(LeasePhase::Running | LeasePhase::Stopping { .. }),
+                        Ending::Completed,
+                    ) => Some(CloseReason::Completed),
                     (Some(LeasePhase::Running), _) => None,
                     (Some(LeasePhase::Stopping { reason, .. }), _) => Some(reason),
                     _ => return Err(Failure::WrongPhase),

@@ -20,6 +20,9 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
+/// Segments of every run.
+pub(crate) const SEGMENTS: u32 = 256;
+
 /// Everything may be fetched from a client; only the provider has the keys.
 struct Open;
 
@@ -175,7 +178,7 @@ fn spec(program: &Program, input: &[u8]) -> Spec {
     Spec {
         program: program.id,
         input: ArtifactId::of(input),
-        segments: 64,
+        segments: SEGMENTS,
         work: Work { amount: 10_000, measure: Measure::Integers },
         requirements: Requirements {
             kind: program.manifest.kind,

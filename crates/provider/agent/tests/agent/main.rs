@@ -12,7 +12,7 @@
 mod client;
 mod village;
 
-use client::Client;
+use client::{Client, SEGMENTS};
 use libtest_mimic::{Arguments, Trial};
 use opengpu_agent::core::Wish;
 use opengpu_agent::hours::Hours;
@@ -67,8 +67,8 @@ fn main() -> ExitCode {
 
 /// Runs for a moment.
 const SHORT: &[u8] = b"opengpu:\n65536\n";
-/// Runs for some seconds, in 64 segments.
-const LONG: &[u8] = b"opengpu:\n1500000\n";
+/// Runs for some ten seconds.
+const LONG: &[u8] = b"opengpu:\n12000000\n";
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples").join(name)
@@ -208,7 +208,7 @@ impl Scene {
 /// What a run on this machine gives.
 fn local(input: &[u8]) -> Vec<u8> {
     let program = Program::open(&example("sha256-search")).unwrap();
-    let errand = Errand { segments: Some(64), ..Errand::new(Data::Inline(input.to_vec())) };
+    let errand = Errand { segments: Some(SEGMENTS), ..Errand::new(Data::Inline(input.to_vec())) };
     let supervisor = Supervisor::new(launch());
     supervisor.run(&program, errand).unwrap().wait(|_| {}).unwrap().output
 }
@@ -226,7 +226,7 @@ fn whole() {
     let scene = Scene::new();
     let (lease, session) = scene.run(SHORT);
     let news = scene.client.follow(&session, lease, 0);
-    assert_eq!(news.first(), Some(&News::Begun { segments: 64 }));
+    assert_eq!(news.first(), Some(&News::Begun { segments: SEGMENTS }));
     assert_eq!(news.last(), Some(&News::Ended { ending: Ending::Completed }));
     let (reason, verdict, paid) = scene.closed(lease);
     assert_eq!((reason, verdict), (CloseReason::Completed, Some(Verdict::Upheld)));
@@ -256,7 +256,7 @@ fn continued() {
     drop(session);
     drop(scene.agent.take());
     assert_eq!(scene.phase(lease), LeasePhase::Running, "a crash says nothing");
-    assert!(reached < 64, "it was over before it was killed");
+    assert!(reached < SEGMENTS, "it was over before it was killed");
     scene.start();
     let session = scene.client.dial(&scene.agent().nearby());
     let news = scene.client.follow(&session, lease, 0);
@@ -282,9 +282,8 @@ fn cancelled() {
     assert!(!paid.is_zero());
     let news = scene.client.follow(&session, lease, 0);
     assert_eq!(news.last(), Some(&News::Ended { ending: Ending::Open }));
-    let silent = scene.village().events().iter().any(|event| {
-        matches!(event, Event::ProviderSlashed { .. })
-    });
+    let silent =
+        scene.village().events().iter().any(|event| matches!(event, Event::ProviderSlashed { .. }));
     assert!(!silent, "the provider has done nothing wrong");
 }
 

@@ -314,9 +314,8 @@ impl Chain for Account {
     }
 
     fn next(&self, after: Height, patience: Duration) -> Result<Option<Final>, ChainError> {
-        let find = |ledger: &Ledger| {
-            ledger.blocks.iter().find(|block| block.height > after).cloned()
-        };
+        let find =
+            |ledger: &Ledger| ledger.blocks.iter().find(|block| block.height > after).cloned();
         let ledger = self.village.lock();
         if let Some(block) = find(&ledger) {
             return Ok(Some(block));
