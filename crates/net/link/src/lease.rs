@@ -8,6 +8,8 @@
 //!     |<------ News: begun, reached, emitted, logged, ended ------|
 //!     |-- OUTPUT lease ------------------------------------------>|  also after the end
 //!     |<------ Parcel: address and key of the output -------------|
+//!     |-- STATE lease, segment ---------------------------------->|  to go on elsewhere
+//!     |<------ Parcel: address and key of the state --------------|
 //! ```
 //!
 //! Words only: whether somebody may ask, and what is done then, is for whoever answers.
@@ -109,3 +111,17 @@ codec_enum!(News {
     3 => Logged { bytes },
     4 => Ended { ending },
 });
+
+/// Where is the state after a segment. Answered by a [`Parcel`].
+pub const STATE: Kind = Kind(259);
+
+/// A question for a state of a lease: with it, somebody else goes on from a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Which lease.
+    pub lease: LeaseId,
+    /// After which segment.
+    pub segment: SegmentIndex,
+}
+
+codec_struct!(Standing { lease, segment });

@@ -77,8 +77,8 @@ pub(crate) struct Posted {
     pub(crate) task: Arc<Task>,
     /// What happens.
     pub(crate) log: Arc<Log>,
-    /// The ciphertext of the output.
-    output: Option<ArtifactId>,
+    /// Ciphertexts that its client may fetch.
+    shown: BTreeSet<ArtifactId>,
     open: bool,
 }
 
@@ -102,7 +102,7 @@ impl Board {
             if !open {
                 log.end(Ending::Open);
             }
-            Posted { task: Arc::clone(task), log, output: None, open }
+            Posted { task: Arc::clone(task), log, shown: BTreeSet::new(), open }
         });
         posted.task = Arc::clone(task);
         posted.open = open;
@@ -130,9 +130,10 @@ impl Board {
         self.find(lease).filter(|posted| posted.client() == remote)
     }
 
-    pub(crate) fn set_output(&self, lease: LeaseId, output: ArtifactId) {
+    /// Lets the client of a lease fetch something.
+    pub(crate) fn show(&self, lease: LeaseId, artifact: ArtifactId) {
         if let Some(posted) = self.lock().get_mut(&lease) {
-            posted.output = Some(output);
+            posted.shown.insert(artifact);
         }
     }
 
@@ -157,7 +158,7 @@ impl Gate for Board {
 
 impl Policy for Board {
     fn may_read(&self, remote: EndpointId, artifact: ArtifactId) -> bool {
-        self.any(remote, |posted| posted.output == Some(artifact))
+        self.any(remote, |posted| posted.shown.contains(&artifact))
     }
 
     fn may_keep(&self, remote: EndpointId, _: &Keep) -> bool {

@@ -455,7 +455,7 @@ impl Desk {
                     let known = self.board.find(lease).is_some();
                     self.board.post(lease, &shared, open);
                     if let (false, Ok(Some(parcel))) = (known, self.records.lease(lease).parcel()) {
-                        self.board.set_output(lease, parcel.grant.artifact);
+                        self.board.show(lease, parcel.grant.artifact);
                     }
                 }
             }

@@ -29,6 +29,7 @@ pub mod earnings;
 mod fixture;
 pub mod hours;
 mod lookout;
+mod parcel;
 pub mod policy;
 pub mod presence;
 mod reception;

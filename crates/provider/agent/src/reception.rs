@@ -4,9 +4,10 @@ use crate::board::{Board, Posted};
 use crate::core::Input;
 use crate::delivery::{Depot, Undelivered};
 use crate::desk::Inbox;
+use crate::parcel;
 use crate::record::Records;
 use commonware_codec::{DecodeExt as _, Encode as _};
-use opengpu_link::lease::{BRIEF, Brief, FOLLOW, Follow, OUTPUT, Wanted};
+use opengpu_link::lease::{BRIEF, Brief, FOLLOW, Follow, OUTPUT, STATE, Standing, Wanted};
 use opengpu_link::session::{Exchange, Refusal, Router, SessionError};
 use opengpu_types::LeaseId;
 use std::collections::BTreeSet;
@@ -27,11 +28,12 @@ pub(crate) struct Reception {
 
 impl Reception {
     pub(crate) fn answer_on(self, router: Router) -> Router {
-        let (a, b, c) = (self.clone(), self.clone(), self);
+        let (a, b, c, d) = (self.clone(), self.clone(), self.clone(), self);
         router
             .on(BRIEF, move |exchange| a.clone().brief(exchange))
             .on(FOLLOW, move |exchange| b.clone().follow(exchange))
             .on(OUTPUT, move |exchange| c.clone().output(exchange))
+            .on(STATE, move |exchange| d.clone().state(exchange))
     }
 
     async fn brief(self, exchange: Exchange) -> Result<(), SessionError> {
@@ -114,6 +116,34 @@ impl Reception {
         match spawn_blocking(move || record.parcel()).await {
             Ok(Ok(Some(parcel))) => exchange.answer(&parcel.encode()).await,
             Ok(Ok(None)) => exchange.refuse(Refusal::Missing).await,
+            _ => exchange.refuse(Refusal::Failed).await,
+        }
+    }
+
+    async fn state(self, exchange: Exchange) -> Result<(), SessionError> {
+        let Ok(Standing { lease, segment }) = Standing::decode(exchange.body.clone()) else {
+            return exchange.refuse(Refusal::Invalid).await;
+        };
+        let Some(posted) = self.board.of_client(lease, exchange.session.remote()) else {
+            return exchange.refuse(Refusal::Denied).await;
+        };
+        let Some(_place) = self.enter(lease) else {
+            return exchange.refuse(Refusal::Busy).await;
+        };
+        let own = self.clone();
+        let packed = spawn_blocking(move || {
+            let path = own.records.lease(lease).states().join(segment.to_string());
+            // It is fetched at once, so nobody holds it: asking often fills no disk.
+            parcel::pack(&own.depot.store, own.depot.chain, &path, posted.task.contact.sealing)
+        });
+        match packed.await {
+            Ok(Ok(parcel)) => {
+                self.board.show(lease, parcel.grant.artifact);
+                exchange.answer(&parcel.encode()).await
+            }
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+                exchange.refuse(Refusal::Missing).await
+            }
             _ => exchange.refuse(Refusal::Failed).await,
         }
     }

@@ -6,17 +6,16 @@
 use crate::board::{Board, Log};
 use crate::core::{How, Input};
 use crate::desk::Inbox;
+use crate::parcel;
 use crate::record::Record;
 use opengpu_exec::program::Program;
 use opengpu_exec::{Data, Errand, Fault, Launch, Standing, StartError, Supervisor, artifact};
 use opengpu_link::Store;
-use opengpu_link::artifact::{ArtifactKey, Grant, encrypted_size};
-use opengpu_link::lease::{MOST_NEWS, News, Parcel};
+use opengpu_link::lease::{MOST_NEWS, News};
 use opengpu_types::{
     ChainId, Checkpoint, Commitment, Ending, LeaseId, List, Millis, Segment, Task, Usage,
 };
 use opengpu_verify::trace::{self, Extent, Owner, Trace};
-use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -328,16 +327,11 @@ impl Run {
         if !path.exists() {
             return Ok(());
         }
-        let (file, mut rng) = (File::open(&path)?, rand::rng());
-        let size = encrypted_size(file.metadata()?.len());
-        let key = ArtifactKey::generate(&mut rng);
-        let artifact = self.store.import_encrypted(&key, file).map_err(io::Error::other)?;
-        self.store.hold(&artifact, self.keep).map_err(io::Error::other)?;
         let reader = self.task.contact.sealing;
-        let grant = Grant::issue(&mut rng, self.chain, artifact, &key, reader);
-        let grant = grant.map_err(io::Error::other)?;
-        self.record.keep_parcel(&Parcel { size, grant })?;
-        self.board.set_output(self.lease, artifact);
+        let parcel = parcel::pack(&self.store, self.chain, &path, reader)?;
+        self.store.hold(&parcel.grant.artifact, self.keep).map_err(io::Error::other)?;
+        self.record.keep_parcel(&parcel)?;
+        self.board.show(self.lease, parcel.grant.artifact);
         Ok(())
     }
 }

@@ -6,14 +6,16 @@ use opengpu_crypto::{Keypair, SealKeypair};
 use opengpu_exec::Program;
 use opengpu_link::artifact::{ArtifactKey, Grant, OwnerSecret, encrypted_size};
 use opengpu_link::folder::{self, FolderLimits};
-use opengpu_link::lease::{BRIEF, Brief, FOLLOW, Follow, News, OUTPUT, Parcel, Wanted};
+use opengpu_link::lease::{
+    BRIEF, Brief, FOLLOW, Follow, News, OUTPUT, Parcel, STATE, Standing, Wanted,
+};
 use opengpu_link::session::{Router, SessionError};
 use opengpu_link::transfer::{self, Holder, Keep, Policy};
 use opengpu_link::{Address, Config, Endpoint, EndpointId, Quota, Session, Store};
 use opengpu_types::{
     Allocating, Amount, ArtifactId, Class, Contact, Eyes, LeaseId, List, MarketOperation, Measure,
-    Millis, Money, Outcome, Requirements, SessionKey, Set, Spec, TaskId, Text, Trust, Weights,
-    Work,
+    Millis, Money, Outcome, Requirements, SegmentIndex, SessionKey, Set, Spec, TaskId, Text, Trust,
+    Weights, Work,
 };
 use std::io::Read as _;
 use std::path::Path;
@@ -112,6 +114,7 @@ impl Client {
         reader: opengpu_crypto::SealPublicKey,
         lease: LeaseId,
         (program, input): (&Path, &[u8]),
+        state: Option<&[u8]>,
     ) -> Result<(), SessionError> {
         let owner = OwnerSecret::from_bytes([4; 32]);
         let packed = folder::pack(&self.store, program, &owner, &FolderLimits::default()).unwrap();
@@ -121,14 +124,19 @@ impl Client {
         let mut grant = |artifact, key: &ArtifactKey| {
             Grant::issue(&mut rng, CHAIN, artifact, key, reader).unwrap()
         };
+        let state = state.map(|state| {
+            let key = ArtifactKey::generate(&mut rand::rng());
+            (self.store.import_encrypted(&key, state).unwrap(), key)
+        });
         let brief = Brief {
             lease,
             program: grant(packed.manifest, &packed.key),
             input: grant(input, &key),
-            state: None,
+            state: state.as_ref().map(|(state, key)| grant(*state, key)),
         };
         self.runtime.block_on(async {
-            let all = packed.files.iter().chain([&packed.manifest, &input]);
+            let state = state.as_ref().map(|(state, _)| state);
+            let all = packed.files.iter().chain([&packed.manifest, &input]).chain(state);
             for artifact in all {
                 let size = self.store.whole(artifact).unwrap().outline().size();
                 let wish = Keep { artifact: *artifact, size, until: Millis(0) };
@@ -155,16 +163,34 @@ impl Client {
     pub(crate) fn output(&self, session: &Session, lease: LeaseId) -> Vec<u8> {
         self.runtime.block_on(async {
             let answer = session.call(OUTPUT, &Wanted { lease }.encode()).await.unwrap();
-            let Parcel { size, grant } = Parcel::decode(answer).unwrap();
-            let sessions = std::slice::from_ref(session);
-            transfer::get(&self.store, grant.artifact, sessions, |_| {}).await.unwrap();
-            let key = grant.open(CHAIN, &self.sealing).unwrap();
-            let mut bytes = Vec::new();
-            let mut plain = self.store.decrypt(&grant.artifact, &key).unwrap();
-            plain.read_to_end(&mut bytes).unwrap();
-            assert_eq!(size, encrypted_size(u64::try_from(bytes.len()).unwrap()));
-            bytes
+            self.fetch(session, answer).await
         })
+    }
+
+    /// The state of a lease after a segment.
+    pub(crate) fn state(
+        &self,
+        session: &Session,
+        lease: LeaseId,
+        segment: SegmentIndex,
+    ) -> Vec<u8> {
+        self.runtime.block_on(async {
+            let wanted = Standing { lease, segment }.encode();
+            let answer = session.call(STATE, &wanted).await.unwrap();
+            self.fetch(session, answer).await
+        })
+    }
+
+    async fn fetch(&self, session: &Session, answer: bytes::Bytes) -> Vec<u8> {
+        let Parcel { size, grant } = Parcel::decode(answer).unwrap();
+        let sessions = std::slice::from_ref(session);
+        transfer::get(&self.store, grant.artifact, sessions, |_| {}).await.unwrap();
+        let key = grant.open(CHAIN, &self.sealing).unwrap();
+        let mut bytes = Vec::new();
+        let mut plain = self.store.decrypt(&grant.artifact, &key).unwrap();
+        plain.read_to_end(&mut bytes).unwrap();
+        assert_eq!(size, encrypted_size(u64::try_from(bytes.len()).unwrap()));
+        bytes
     }
 
     /// What a request for an output is answered with.

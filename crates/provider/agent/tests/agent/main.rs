@@ -23,9 +23,9 @@ use opengpu_exec::{Data, Errand, Launch, Program, Supervisor};
 use opengpu_link::lease::News;
 use opengpu_link::session::{Refusal, SessionError};
 use opengpu_types::{
-    Allocating, Amount, CloseReason, Ending, Event, LeaseId, LeasePhase, List, MarketOperation,
-    Millis, Money, Outcome, Precision, ProviderStatus, Rating, Runtime, Set, TaskId, TaskPhase,
-    Text, Verdict,
+    Allocating, Amount, ArtifactId, Class, CloseReason, Ending, Event, LeaseId, LeasePhase, List,
+    MarketOperation, Millis, Money, Outcome, Precision, ProviderStatus, Rating, Runtime, Set,
+    TaskId, TaskPhase, Text, Trust, Verdict,
 };
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ use village::{Account, Running, Village, permille, person};
 
 type Test = (&'static str, fn());
 
-const TESTS: [Test; 9] = [
+const TESTS: [Test; 11] = [
     ("a_task_is_briefed_run_followed_committed_paid_and_its_output_fetched", whole),
     ("an_agent_that_dies_is_continued_by_the_next_one_from_its_disk", continued),
     ("a_client_that_cancels_pays_for_the_checkpoint_only", cancelled),
@@ -45,6 +45,8 @@ const TESTS: [Test; 9] = [
     ("an_input_that_does_not_hash_does_not_run", wrong_input),
     ("a_program_of_another_kind_than_the_task_says_does_not_run", wrong_kind),
     ("an_auction_is_won_by_a_bid_that_is_opened_in_time", auction),
+    ("another_provider_goes_on_where_the_first_one_stopped", elsewhere),
+    ("copies_of_two_providers_are_compared_and_both_are_paid", copies),
     ("a_provider_drains_and_works_again_as_its_owner_wishes", drains),
 ];
 
@@ -143,15 +145,8 @@ impl Scene {
     }
 
     fn start(&mut self) {
-        let link = opengpu_link::Config::nearby([77; 32], "127.0.0.1:0".parse().unwrap());
-        let folder = self.folder.path().to_owned();
-        let config = Config {
-            brief: Millis(20_000),
-            ..Config::new(folder, link, [78; 32], launch(), policy())
-        };
-        let account = Account { village: Arc::clone(&self.chain.0), key: person(2) };
-        let presence = Box::new(self.owner.clone());
-        self.agent = Some(Agent::start(config, Arc::new(account), presence).unwrap());
+        let (folder, owner) = (self.folder.path(), self.owner.clone());
+        self.agent = Some(start(&self.chain, 2, folder, owner));
     }
 
     fn agent(&self) -> &Agent {
@@ -200,9 +195,20 @@ impl Scene {
         let lease = self.lease(task);
         let session = self.client.dial(&self.agent().nearby());
         let reader = self.agent().contact().sealing;
-        self.client.deliver(&session, reader, lease, (&folder, input)).unwrap();
+        self.client.deliver(&session, reader, lease, (&folder, input), None).unwrap();
         (lease, session)
     }
+}
+
+/// An agent of the person of that number.
+fn start(chain: &Running, number: u8, folder: &Path, owner: Owner) -> Agent {
+    let link = opengpu_link::Config::nearby([number + 70; 32], "127.0.0.1:0".parse().unwrap());
+    let config = Config {
+        brief: Millis(20_000),
+        ..Config::new(folder.to_owned(), link, [number; 32], launch(), policy())
+    };
+    let account = Account { village: Arc::clone(&chain.0), key: person(number) };
+    Agent::start(config, Arc::new(account), Box::new(owner)).unwrap()
 }
 
 /// What a run on this machine gives.
@@ -257,6 +263,8 @@ fn continued() {
     drop(scene.agent.take());
     assert_eq!(scene.phase(lease), LeasePhase::Running, "a crash says nothing");
     assert!(reached < SEGMENTS, "it was over before it was killed");
+    let name = format!("records/leases/{}-0/states/1", lease.task);
+    let first = std::fs::metadata(scene.folder.path().join(&name)).unwrap().modified().unwrap();
     scene.start();
     let session = scene.client.dial(&scene.agent().nearby());
     let news = scene.client.follow(&session, lease, 0);
@@ -266,6 +274,8 @@ fn continued() {
     assert_eq!(emitted(&news), expected);
     assert_eq!(scene.client.output(&session, lease), expected);
     assert_eq!(scene.village().task(lease.task).leases.len(), 1, "nobody else was needed");
+    let state = std::fs::metadata(scene.folder.path().join(&name)).unwrap();
+    assert_eq!(state.modified().unwrap(), first, "it began anew");
     let begun = news.iter().filter(|news| matches!(news, News::Begun { .. })).count();
     assert_eq!(begun, 1);
 }
@@ -313,7 +323,8 @@ fn misdelivered(program: &Path, input: &[u8], change: impl FnOnce(&mut opengpu_t
     let lease = scene.lease(task);
     let session = scene.client.dial(&scene.agent().nearby());
     let reader = scene.agent().contact().sealing;
-    let refused = scene.client.deliver(&session, reader, lease, (program, input)).unwrap_err();
+    let refused =
+        scene.client.deliver(&session, reader, lease, (program, input), None).unwrap_err();
     assert!(matches!(refused, SessionError::Refused(Refusal::Invalid)), "{refused}");
     assert_eq!(scene.closed(lease).0, CloseReason::Released);
     let committed =
@@ -345,13 +356,67 @@ fn auction() {
     let lease = scene.lease(task);
     let session = scene.client.dial(&scene.agent().nearby());
     let reader = scene.agent().contact().sealing;
-    scene.client.deliver(&session, reader, lease, (&folder, SHORT)).unwrap();
+    scene.client.deliver(&session, reader, lease, (&folder, SHORT), None).unwrap();
     let (reason, verdict, paid) = scene.closed(lease);
     assert_eq!((reason, verdict), (CloseReason::Completed, Some(Verdict::Upheld)));
     assert!(!paid.is_zero());
     let bids = scene.folder.path().join("records/bids");
     let forgotten = || std::fs::read_dir(&bids).unwrap().next().is_none().then_some(());
     scene.village().until("the bid to be forgotten", forgotten);
+}
+
+fn elsewhere() {
+    let scene = Scene::new();
+    let (first, session) = scene.run(LONG);
+    let folder = tempfile::tempdir().unwrap();
+    let other = start(&scene.chain, 3, folder.path(), Owner::default());
+    other.announce(&[device()], Amount::whole(200)).unwrap();
+    scene.village().until("a checkpoint", || scene.checkpoint(first));
+    scene.owner.0.store(true, Ordering::SeqCst);
+    let second = LeaseId { number: 1, ..first };
+    let from = scene.village().until("another lease", || {
+        scene.village().task(second.task).leases.get(1).map(|lease| lease.from)
+    });
+    let from = from.expect("it goes on from a checkpoint");
+    let state = scene.client.state(&session, first, from.index);
+    assert_eq!(ArtifactId::of(&state), from.state);
+    let away = scene.client.dial(&other.nearby());
+    let (program, reader) = (example("sha256-search"), other.contact().sealing);
+    scene.client.deliver(&away, reader, second, (&program, LONG), Some(&state)).unwrap();
+    let (reason, verdict, _) = scene.closed(second);
+    assert_eq!((reason, verdict), (CloseReason::Completed, Some(Verdict::Upheld)));
+    let output = [scene.client.output(&session, first), scene.client.output(&away, second)];
+    assert_eq!(output.concat(), local(LONG));
+    let leases = scene.village().task(first.task).leases;
+    assert!(leases.iter().all(|lease| !lease.paid.is_zero()), "both are paid");
+}
+
+fn copies() {
+    let scene = Scene::new();
+    let folder = tempfile::tempdir().unwrap();
+    let other = start(&scene.chain, 3, folder.path(), Owner::default());
+    other.announce(&[device()], Amount::whole(200)).unwrap();
+    let place = example("sha256-search");
+    let program = Program::open(&place).unwrap();
+    let task = scene.client.submit(scene.village(), &program, SHORT, |spec| {
+        spec.class = Class::Replicate(2);
+        spec.requirements.trust = Trust::Replicated;
+    });
+    scene.lease(task);
+    let leases = scene.village().task(task).leases;
+    for (number, lease) in (0..).zip(&leases) {
+        let agent = if lease.provider == person(2).address() { scene.agent() } else { &other };
+        let (session, id) = (scene.client.dial(&agent.nearby()), LeaseId { task, number });
+        let reader = agent.contact().sealing;
+        scene.client.deliver(&session, reader, id, (&place, SHORT), None).unwrap();
+    }
+    for number in 0..2 {
+        let (reason, verdict, paid) = scene.closed(LeaseId { task, number });
+        assert_eq!((reason, verdict), (CloseReason::Completed, Some(Verdict::Upheld)));
+        assert!(!paid.is_zero());
+    }
+    let opened = scene.village().task(task).leases[0].opened;
+    assert_eq!(opened, Some(ArtifactId::of(&local(SHORT))));
 }
 
 fn drains() {
