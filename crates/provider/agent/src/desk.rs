@@ -200,25 +200,13 @@ impl Agent {
         let depot = Depot {
             chain: chain.id(),
             sealing: sealing.clone(),
-            store: store.clone(),
+            store,
             programs: config.folder.join("programs"),
             limits: config.limits,
         };
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .thread_name("agent-link")
-            .build()?;
-        let reception = Reception {
-            board: board.clone(),
-            depot: depot.clone(),
-            records: records.clone(),
-            inbox: inbox.clone(),
-            taking: Arc::default(),
-        };
-        let router = Holder::new(store.clone(), board.clone()).answer_on(Router::default());
-        let router = reception.answer_on(router);
-        let endpoint = runtime.block_on(Endpoint::bind(config.link.clone(), router, board.clone()));
+        let runtime = runtime()?;
+        let router = router(&board, &depot, &records, &inbox);
+        let endpoint = runtime.block_on(Endpoint::bind(config.link, router, board.clone()));
         let endpoint = Arc::new(endpoint?);
         let contact = Contact {
             session: SessionKey(endpoint.id().0),
@@ -317,6 +305,25 @@ impl Agent {
     pub fn nearby(&self) -> opengpu_link::Address {
         self.endpoint.nearby()
     }
+}
+
+/// The threads of sessions.
+fn runtime() -> io::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().thread_name("agent-link").build()
+}
+
+/// Everything that is answered in sessions.
+fn router(board: &Board, depot: &Depot, records: &Records, inbox: &Inbox) -> Router {
+    let reception = Reception {
+        board: board.clone(),
+        depot: depot.clone(),
+        records: records.clone(),
+        inbox: inbox.clone(),
+        taking: Arc::default(),
+    };
+    let holder = Holder::new(depot.store.clone(), board.clone());
+    reception.answer_on(holder.answer_on(Router::default()))
 }
 
 /// The relay of an endpoint as the chain has it; none if it is too long.

@@ -354,7 +354,6 @@ fn spoiled(error: commonware_codec::Error) -> io::Error {
 }
 
 #[cfg(test)]
-#[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
 mod tests {
     use super::*;
     use opengpu_types::{Amount, Metered, SegmentIndex};
