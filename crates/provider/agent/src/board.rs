@@ -7,7 +7,7 @@ use opengpu_link::EndpointId;
 use opengpu_link::lease::News;
 use opengpu_link::session::Gate;
 use opengpu_link::transfer::{Keep, Policy};
-use opengpu_types::{ArtifactId, Ending, LeaseId, Task, TaskId};
+use opengpu_types::{ArtifactId, Ending, LeaseId, ProgramId, Task, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -135,6 +135,12 @@ impl Board {
         if let Some(posted) = self.lock().get_mut(&lease) {
             posted.shown.insert(artifact);
         }
+    }
+
+    /// Programs of open leases.
+    pub(crate) fn programs(&self) -> BTreeSet<ProgramId> {
+        let all = self.lock();
+        all.values().filter(|posted| posted.open).map(|posted| posted.task.spec.program).collect()
     }
 
     pub(crate) fn tasks(&self) -> BTreeSet<TaskId> {

@@ -12,9 +12,11 @@ use opengpu_link::folder::{self, FolderError, FolderLimits};
 use opengpu_link::lease::Brief;
 use opengpu_link::{Store, StoreError};
 use opengpu_types::{ArtifactId, ChainId, Checkpoint, ProgramId, Task};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Bytes that are decrypted at once.
 const PART: usize = 256 * 1024;
@@ -98,6 +100,22 @@ impl Depot {
         Program::open(&self.place(id)).ok().filter(|program| program.id == id)
     }
 
+    /// Removes programs that are so old and not wanted, and what a crash left of others.
+    pub(crate) fn sweep(&self, wanted: &BTreeSet<ProgramId>, age: Duration) -> io::Result<()> {
+        let wanted: BTreeSet<_> = wanted.iter().map(|id| self.place(*id)).collect();
+        if !self.programs.exists() {
+            return Ok(());
+        }
+        for entry in fs::read_dir(&self.programs)? {
+            let entry = entry?;
+            let since = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
+            if since >= age && !wanted.contains(&entry.path()) {
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
     fn place(&self, id: ProgramId) -> PathBuf {
         self.programs.join(ArtifactId(id.0).to_string())
     }
@@ -164,5 +182,33 @@ impl Depot {
             return Err(Undelivered::wrong("other bytes than the task names"));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opengpu_crypto::Digest;
+    use opengpu_link::Quota;
+
+    #[test]
+    fn old_programs_go_unless_a_lease_wants_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let depot = Depot {
+            chain: ChainId(7),
+            sealing: SealKeypair::from_seed([1; 32]),
+            store: Store::open(&folder.path().join("store"), Quota::of(1 << 20)).unwrap(),
+            programs: folder.path().join("programs"),
+            limits: FolderLimits::default(),
+        };
+        depot.sweep(&BTreeSet::new(), Duration::ZERO).unwrap();
+        let [wanted, other] = [1, 2].map(|byte| ProgramId(Digest([byte; 32])));
+        for id in [wanted, other] {
+            fs::create_dir_all(depot.place(id)).unwrap();
+        }
+        depot.sweep(&BTreeSet::from([wanted]), Duration::from_secs(3_600)).unwrap();
+        assert!(depot.place(other).exists(), "it is not old");
+        depot.sweep(&BTreeSet::from([wanted]), Duration::ZERO).unwrap();
+        assert!(depot.place(wanted).exists() && !depot.place(other).exists());
     }
 }

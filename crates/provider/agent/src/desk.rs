@@ -38,7 +38,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
-use tracing::{debug, error, warn};
+use tracing::{debug, error, info, warn};
 
 /// How long the threads of the network have to end.
 const SHUTDOWN: Duration = Duration::from_secs(5);
@@ -152,6 +152,17 @@ pub struct Status {
     pub leases: Vec<LeaseStatus>,
     /// Bytes of the store that are in use.
     pub stored: u64,
+    /// What it was paid since it was started.
+    pub earned: Earned,
+}
+
+/// What leases brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Earned {
+    /// Leases that ended.
+    pub leases: u64,
+    /// What was paid for them.
+    pub paid: Amount,
 }
 
 /// What comes to the desk.
@@ -173,6 +184,7 @@ pub struct Agent {
     endpoint: Arc<Endpoint>,
     inbox: Inbox,
     status: Arc<Mutex<Status>>,
+    earned: Arc<Mutex<Earned>>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     runtime: Option<Runtime>,
@@ -208,11 +220,7 @@ impl Agent {
         let router = router(&board, &depot, &records, &inbox);
         let endpoint = runtime.block_on(Endpoint::bind(config.link, router, board.clone()));
         let endpoint = Arc::new(endpoint?);
-        let contact = Contact {
-            session: SessionKey(endpoint.id().0),
-            sealing: sealing.public_key(),
-            relay: relay_text(&endpoint).unwrap_or_default(),
-        };
+        let contact = contact(&endpoint, &sealing);
         let settings = Settings {
             chain: chain.id(),
             account: chain.account(),
@@ -244,6 +252,7 @@ impl Agent {
             kept,
             swept: Instant::now(),
         };
+        let earned = Arc::<Mutex<Earned>>::default();
         let lookout = Lookout {
             chain: Arc::clone(&chain),
             clock,
@@ -251,6 +260,7 @@ impl Agent {
             inbox: inbox.clone(),
             presence,
             away: config.away,
+            earned: Arc::clone(&earned),
             stop: Arc::clone(&stop),
         };
         let (sender_chain, sender_inbox) = (Arc::clone(&chain), inbox.clone());
@@ -260,7 +270,7 @@ impl Agent {
             spawn("agent-lookout", move || lookout.watch())?,
         ];
         let (policy, runtime) = (config.policy, Some(runtime));
-        Ok(Self { chain, policy, contact, endpoint, inbox, status, stop, threads, runtime })
+        Ok(Self { chain, policy, contact, endpoint, inbox, status, earned, stop, threads, runtime })
     }
 
     /// Registers the provider with what the policy offers of these devices, or brings what the chain
@@ -293,7 +303,9 @@ impl Agent {
 
     /// Where it stands.
     pub fn status(&self) -> Status {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let earned = *self.earned.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Status { earned, ..status }
     }
 
     /// How clients reach it, as it stands on chain.
@@ -324,6 +336,15 @@ fn router(board: &Board, depot: &Depot, records: &Records, inbox: &Inbox) -> Rou
     };
     let holder = Holder::new(depot.store.clone(), board.clone());
     reception.answer_on(holder.answer_on(Router::default()))
+}
+
+/// How others reach this endpoint and seal to it.
+fn contact(endpoint: &Endpoint, sealing: &SealKeypair) -> Contact {
+    Contact {
+        session: SessionKey(endpoint.id().0),
+        sealing: sealing.public_key(),
+        relay: relay_text(endpoint).unwrap_or_default(),
+    }
 }
 
 /// The relay of an endpoint as the chain has it; none if it is too long.
@@ -494,6 +515,7 @@ impl Desk {
                 self.board.close(lease);
                 self.records.lease(lease).close(self.clock.now())?;
             }
+            Effect::Decline { task, why } => info!(%task, %why, "no bid"),
             Effect::WakeAt(_) => {}
         }
         Ok(())
@@ -549,6 +571,7 @@ impl Desk {
             provider: self.core.provider().cloned(),
             leases: leases.collect(),
             stored: self.depot.store.used(),
+            earned: Earned::default(),
         };
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
         let mut wanted = self.core.tasks();
@@ -568,6 +591,10 @@ impl Desk {
         match kept {
             Ok(kept) => self.board.retain(&kept.into_keys().collect()),
             Err(error) => warn!(%error, "not swept"),
+        }
+        let wanted = self.board.programs();
+        if let Err(error) = self.depot.sweep(&wanted, Duration::from_millis(self.keep.0)) {
+            warn!(%error, "programs are not swept");
         }
         if let Err(error) = self.depot.store.expire(now) {
             warn!(%error, "not expired");

@@ -36,4 +36,4 @@ mod reception;
 pub mod record;
 mod run;
 
-pub use desk::{Agent, AnnounceError, Config, LeaseStatus, StartError, Status};
+pub use desk::{Agent, AnnounceError, Config, Earned, LeaseStatus, StartError, Status};

@@ -5,7 +5,7 @@
 
 use crate::chain::{Chain, ChainError};
 use crate::core::Input;
-use crate::desk::Inbox;
+use crate::desk::{Earned, Inbox};
 use crate::presence::Presence;
 use opengpu_types::{Entry, Event, Height, Key, Millis, Task, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +49,7 @@ pub(crate) struct Lookout {
     pub(crate) presence: Box<dyn Presence>,
     /// How long the owner must do nothing to be away.
     pub(crate) away: Duration,
+    pub(crate) earned: Arc<Mutex<Earned>>,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
@@ -87,10 +88,19 @@ impl Lookout {
         *height = Some(block.height);
         self.clock.set(block.time);
         for event in &block.events {
-            let Event::BiddingOpened { task: id, .. } = event else { continue };
-            if let Some(task) = self.task(*id)? {
-                let (task, salt) = (Box::new(task), rand::random());
-                self.inbox.tell(Input::Bidding { id: *id, task, salt });
+            match event {
+                Event::BiddingOpened { task: id, .. } => {
+                    if let Some(task) = self.task(*id)? {
+                        let (task, salt) = (Box::new(task), rand::random());
+                        self.inbox.tell(Input::Bidding { id: *id, task, salt });
+                    }
+                }
+                Event::LeaseClosed { provider, paid, .. } if *provider == self.chain.account() => {
+                    let mut earned = self.earned.lock().unwrap_or_else(PoisonError::into_inner);
+                    earned.leases = earned.leases.saturating_add(1);
+                    earned.paid = earned.paid.plus(*paid).unwrap_or(earned.paid);
+                }
+                _ => {}
             }
         }
         Ok(())

@@ -98,9 +98,13 @@ impl Core {
         let open = self.leases.len().saturating_add(self.bids.len());
         let (account, market) = (self.settings.account, &self.settings.market);
         let wanted = self.settings.policy.rate_for(task, (&account, provider), open, market);
-        let (Ok(bid), false) = (wanted, self.must_leave() || self.bids.contains_key(&id)) else {
-            return;
+        let bid = match wanted {
+            Ok(bid) => bid,
+            Err(why) => return effects.push(Effect::Decline { task: id, why }),
         };
+        if self.must_leave() || self.bids.contains_key(&id) {
+            return;
+        }
         let sealed = Sealed { offer: bid.offer, rate: bid.rate, salt };
         let seal = seal(self.settings.chain, &id.0, &account, sealed.rate, &salt);
         let held = HeldBid {

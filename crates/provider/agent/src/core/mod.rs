@@ -22,7 +22,7 @@ mod lease;
 pub use bid::Sealed;
 pub use lease::{Kept, Stage};
 
-use crate::policy::Policy;
+use crate::policy::{Policy, Why};
 use bid::HeldBid;
 use lease::Held;
 use opengpu_types::{
@@ -221,6 +221,13 @@ pub enum Effect {
     ForgetBid {
         /// For which task.
         task: TaskId,
+    },
+    /// Tell the owner why there is no bid.
+    Decline {
+        /// For which task.
+        task: TaskId,
+        /// Why.
+        why: Why,
     },
     /// Tell of the time then.
     WakeAt(Millis),

@@ -149,6 +149,7 @@ impl World {
                 self.kept.remove(&lease);
                 self.forgotten = true;
             }
+            Effect::Decline { .. } => {}
             Effect::WakeAt(at) => self.wake = Some(at),
         }
     }
@@ -454,9 +455,12 @@ fn a_cancelled_lease_commits_what_it_has_within_the_grace() {
     let until = world.now.plus(settings().market.grace);
     world.set_phase(LeasePhase::Stopping { until, reason: CloseReason::Cancelled });
     world.look();
+    assert!(world.run.unwrap().paused, "it is to stop");
+    world.boundary();
     world.settle(false);
     assert_eq!(world.reason(), CloseReason::Cancelled);
-    assert_eq!(world.task.as_ref().unwrap().leases[0].commitment.unwrap().reached.index.0, 1);
+    assert_eq!(world.task.as_ref().unwrap().leases[0].commitment.unwrap().reached.index.0, 2);
+    assert!(world.now < until, "it came too late");
     let released = |it: &MarketOperation| matches!(it, MarketOperation::ReleaseLease { .. });
     assert!(!world.applied.iter().any(released), "the commitment ends it");
 }

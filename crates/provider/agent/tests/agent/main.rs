@@ -18,7 +18,7 @@ use opengpu_agent::core::Wish;
 use opengpu_agent::hours::Hours;
 use opengpu_agent::policy::{Device, Floor, Policy};
 use opengpu_agent::presence::Presence;
-use opengpu_agent::{Agent, Config};
+use opengpu_agent::{Agent, Config, Earned};
 use opengpu_exec::{Data, Errand, Launch, Program, Supervisor};
 use opengpu_link::lease::News;
 use opengpu_link::session::{Refusal, SessionError};
@@ -243,6 +243,9 @@ fn whole() {
     assert_eq!(emitted(&news), expected);
     let task = scene.village().task(lease.task);
     assert!(matches!(task.phase, TaskPhase::Closed { reason: CloseReason::Completed, .. }));
+    scene.village().until("the agent to know", || {
+        (scene.agent().status().earned == Earned { leases: 1, paid }).then_some(())
+    });
     let again = scene.client.follow(&session, lease, 1);
     assert_eq!(again, news[1..], "news are numbered");
     // Nobody else gets in, even after the end.
