@@ -19,6 +19,7 @@
 //! Invariants of absence: the core reads no clock and no disk; the agent holds no key of the account;
 //! nothing runs that is not what its task names; nobody but the client of a lease learns of it.
 
+mod agent;
 mod board;
 pub mod chain;
 pub mod core;
@@ -36,4 +37,4 @@ mod reception;
 pub mod record;
 mod run;
 
-pub use desk::{Agent, AnnounceError, Config, Earned, LeaseStatus, StartError, Status};
+pub use agent::{Agent, AnnounceError, Config, Earned, LeaseStatus, StartError, Status};

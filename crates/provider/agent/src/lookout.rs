@@ -3,9 +3,10 @@
 //! Each new block is followed by a look at everything that is open; blocks that come faster than that
 //! share one look. Only auctions are learnt from events, and one that is missed is no loss.
 
+use crate::agent::Earned;
 use crate::chain::{Chain, ChainError};
 use crate::core::Input;
-use crate::desk::{Earned, Inbox};
+use crate::desk::Inbox;
 use crate::presence::Presence;
 use opengpu_types::{Entry, Event, Height, Key, Millis, Task, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
