@@ -7,6 +7,7 @@ use commonware_codec::{Codec, Copying, DecodeExt as _};
 use opengpu_link::Address;
 use opengpu_link::artifact::{Grant, Groups};
 use opengpu_link::folder::{FilePath, Manifest};
+use opengpu_link::lease;
 use opengpu_link::transfer::{Keep, Named, News, Run, Size};
 
 type Body = fn(&[u8]);
@@ -35,13 +36,19 @@ fn canonical<T: Codec<Cfg = ()>>(bytes: &[u8]) {
     }
 }
 
-/// What is said about artifacts.
+/// What is said about artifacts and leases.
 fn requests(bytes: &[u8]) {
     canonical::<Named>(bytes);
     canonical::<Size>(bytes);
     canonical::<Run>(bytes);
     canonical::<Keep>(bytes);
     canonical::<News>(bytes);
+    canonical::<lease::Brief>(bytes);
+    canonical::<lease::Follow>(bytes);
+    canonical::<lease::Wanted>(bytes);
+    canonical::<lease::Standing>(bytes);
+    canonical::<lease::Parcel>(bytes);
+    canonical::<lease::News>(bytes);
 }
 
 /// No set has a group behind its last one.

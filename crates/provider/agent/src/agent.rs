@@ -261,7 +261,7 @@ impl Agent {
         let (offers, contact) = (self.policy.offers(devices)?, self.contact.clone());
         let operation = match self.chain.entry(&Key::Provider(self.chain.account()))? {
             Some(Entry::Provider(provider)) => {
-                let same = provider.listings.iter().map(|listing| &listing.offer).eq(&offers);
+                let same = provider.offers.iter().map(|offered| &offered.offer).eq(&offers);
                 if same && provider.contact == contact {
                     return Ok(());
                 }

@@ -5,7 +5,7 @@ use crate::policy::{Device, Floor, Policy};
 use opengpu_crypto::{Digest, SealPublicKey};
 use opengpu_types::{
     Address, Allocating, Amount, ArtifactId, Class, Contact, Eyes, Lease, LeasePhase, List,
-    Listing, Measure, Millis, Money, Permille, Precision, ProgramId, ProgramKind, Provider,
+    Measure, Millis, Money, Offered, Permille, Precision, ProgramId, ProgramKind, Provider,
     ProviderStatus, Rating, Reputation, Requirements, Runtime, SessionKey, Set, Spec, Task,
     TaskPhase, Text, Trust, Weights, Work,
 };
@@ -51,13 +51,13 @@ pub(crate) fn contact() -> Contact {
 
 pub(crate) fn provider() -> Provider {
     let offers = policy().offers(&[device()]).unwrap().into_vec();
-    let list = |offer| Listing { offer, leased: 0, pace: 1000, shelf: 0 };
+    let list = |offer| Offered { offer, leased: 0, pace: 1000, shelf: 0 };
     Provider {
         contact: contact(),
         status: ProviderStatus::Active,
         stake: Amount::whole(1_000),
         locked: Amount::ZERO,
-        listings: List::new(offers.into_iter().map(list).collect()).unwrap(),
+        offers: List::new(offers.into_iter().map(list).collect()).unwrap(),
         leases: List::empty(),
         exposure: Amount::ZERO,
         reputation: Reputation::default(),
@@ -129,6 +129,7 @@ pub(crate) fn leased() -> Task {
         lock: Amount::ZERO,
         paid: Amount::ZERO,
         predicted: Millis(10_000),
+        session: SessionKey([1; 32]),
         began: Millis(0),
         from: None,
         commitment: None,

@@ -6,12 +6,12 @@
 use crate::hours::Hours;
 use opengpu_market::{
     fit::{Candidate, Demand, Mismatch, mismatches},
-    score::{Pace, predict},
+    score::predicted,
 };
 use opengpu_types::{
     Address, Amount, Class, DeviceClass, List, MOST_WISHES, MarketParameters, Millis, Money, Offer,
     Permille, Precision, ProgramKind, Provider, ProviderStatus, Rating, Region, Runtime, Set, Task,
-    Trust, Work,
+    Trust,
 };
 use std::fmt;
 
@@ -204,14 +204,14 @@ impl Policy {
             return Err(Why::Busy);
         }
         let mut best = Why::NotActive;
-        for (place, listing) in (0u8..).zip(&provider.listings) {
-            let reasons = against(task, account, listing, market);
-            let rate = listing.offer.rate.in_tokens(market.dollar);
+        for (place, offered) in (0u8..).zip(&provider.offers) {
+            let reasons = against(task, account, offered, market);
+            let rate = offered.offer.rate.in_tokens(market.dollar);
             best = match (reasons.is_empty(), rate) {
                 (false, _) => Why::Unfit(reasons),
                 (true, None) => Why::TooCheap,
                 (true, Some(rate)) => {
-                    let predicted = predicted(task, &listing.offer.rating, listing.pace);
+                    let predicted = predicted(&task.spec, task.checkpoint.as_ref(), offered);
                     if predicted > task.spec.requirements.longest {
                         Why::TooSlow
                     } else if affordable(task, predicted, market).is_none_or(|most| most < rate) {
@@ -234,7 +234,7 @@ pub fn runs_here(task: &Task) -> bool {
 fn against(
     task: &Task,
     account: &Address,
-    listing: &opengpu_types::Listing,
+    offered: &opengpu_types::Offered,
     market: &MarketParameters,
 ) -> Vec<Mismatch> {
     let demand = Demand {
@@ -243,22 +243,10 @@ fn against(
         reliability: Permille::ALL,
         dollar: market.dollar,
     };
-    let free = listing.offer.devices.saturating_sub(listing.leased);
+    let free = offered.offer.devices.saturating_sub(offered.leased);
     let candidate =
-        Candidate { provider: account, offer: &listing.offer, free, reliability: Permille::ALL };
+        Candidate { provider: account, offer: &offered.offer, free, reliability: Permille::ALL };
     mismatches(&demand, &candidate)
-}
-
-/// How long what is left of a task should take.
-fn predicted(task: &Task, rating: &Rating, pace: u16) -> Millis {
-    let segments = task.spec.segments.max(1);
-    let done = task.checkpoint.map_or(0, |checkpoint| checkpoint.index.0).min(segments);
-    let rest = u128::from(task.spec.work.amount)
-        .saturating_mul(u128::from(segments.saturating_sub(done)))
-        .div_ceil(u128::from(segments));
-    let amount = u64::try_from(rest).unwrap_or(u64::MAX);
-    let work = Work { amount, measure: task.spec.work.measure };
-    predict(&work, rating, Pace::new(u64::from(pace)))
 }
 
 /// Most that a second of one device may cost the client.
@@ -306,7 +294,7 @@ mod tests {
             (|_, _, policy| policy.most_leases = 0, Err("are open")),
             (|task, _, _| task.spec.work.amount = u64::MAX, Err("longer than the client")),
             (|task, _, _| task.budget.amount = Amount(1), Err("less than the floor")),
-            (|_, provider, _| provider.listings.get_mut(0).unwrap().leased = 1, Err("no offer")),
+            (|_, provider, _| provider.offers.get_mut(0).unwrap().leased = 1, Err("no offer")),
             (
                 |task, _, _| task.leases = fixture::leased().leases,
                 Err("leased by this provider before"),

@@ -5,8 +5,9 @@ use opengpu_crypto::{SealPublicKey, Sealed, hash};
 use opengpu_link::EndpointId;
 use opengpu_link::artifact::{ArtifactKey, Grant, Groups};
 use opengpu_link::folder::{FilePath, Manifest, PackedFile};
+use opengpu_link::lease;
 use opengpu_link::transfer::{Keep, Named, News, Run, Size};
-use opengpu_types::{ArtifactId, Digest, Millis};
+use opengpu_types::{ArtifactId, Digest, Ending, LeaseId, List, Millis, SegmentIndex, TaskId};
 use std::fmt::Debug;
 
 pub(crate) const ID: ArtifactId = ArtifactId(Digest([7; 32]));
@@ -46,6 +47,28 @@ pub(crate) fn groups() -> [Groups; 3] {
     [some, Groups::all(1), Groups::none(8)]
 }
 
+/// What client and provider of a lease say to each other.
+fn lease_words() -> [String; 6] {
+    let lease = LeaseId { task: TaskId(Digest([5; 32])), number: 2 };
+    let brief = |state| lease::Brief { lease, program: grant(), input: grant(), state };
+    let bytes = List::new(vec![1, 2, 3]).unwrap();
+    let news = [
+        lease::News::Begun { segments: 8 },
+        lease::News::Reached { segment: SegmentIndex(3) },
+        lease::News::Emitted { bytes: bytes.clone() },
+        lease::News::Logged { bytes },
+        lease::News::Ended { ending: Ending::Completed },
+    ];
+    [
+        pin("lease::Brief", &[brief(None), brief(Some(grant()))]),
+        pin("lease::Follow", &[lease::Follow { lease, from: 9 }]),
+        pin("lease::Wanted", &[lease::Wanted { lease }]),
+        pin("lease::Parcel", &[lease::Parcel { size: 9, grant: grant() }]),
+        pin("lease::News", &news),
+        pin("lease::Standing", &[lease::Standing { lease, segment: SegmentIndex(3) }]),
+    ]
+}
+
 #[test]
 fn no_encoding_has_changed() {
     let pinned = [
@@ -59,10 +82,11 @@ fn no_encoding_has_changed() {
         pin("Grant", &[grant()]),
         pin("Manifest", &[manifest(), Manifest::new(vec![]).unwrap()]),
     ];
+    let pinned = [pinned.as_slice(), &lease_words()].concat();
     assert_eq!(pinned.join("\n"), PINNED.join("\n"));
 }
 
-const PINNED: [&str; 9] = [
+const PINNED: [&str; 15] = [
     "EndpointId 499cae32763b5204da30e3ba76d076a5c2c336fa795707a97f22e6e5c6d1a866",
     "Named c1ac31d7beaa478192a889723e6e835afb28d36c13d54315f32bef17bdb0ad5c",
     "Size 3984e2bccb50e8a421596cfa8d3a052ceb4fa402bf2d5ced32a802fb09616825",
@@ -72,4 +96,10 @@ const PINNED: [&str; 9] = [
     "Groups c39381521f5aecd63dd84d8c18491718950e05bd26403d9a3fa3f4dc410a1d20",
     "Grant 8c2c6894403febba730405c88d08c896f69c54bfcc6fd805dfe03065bb754b7d",
     "Manifest 71c4d0bd1cc021ee5e5ad565365b2f27cfb904fcd594e589461939c343fab3c2",
+    "lease::Brief 0",
+    "lease::Follow 0",
+    "lease::Wanted 0",
+    "lease::Parcel 0",
+    "lease::News 0",
+    "lease::Standing 0",
 ];

@@ -1,4 +1,4 @@
-//! A bid: sealed, kept, opened. One that is not opened costs its bond.
+//! A bid: sealed, kept, opened. One that is not opened costs its pledge.
 
 use super::{Answer, Core, Effect, Subject};
 use opengpu_market::auction::seal;
