@@ -298,7 +298,7 @@ impl Impostor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::{cast::Cast, plan::Plan, stage};
+    use crate::network::{Scenario, cast::Cast, plan::Plan, stage};
     use commonware_codec::Encode as _;
     use commonware_consensus::{
         simplex::types::{Finalize, Nullify},
@@ -333,7 +333,7 @@ mod tests {
 
     #[track_caller]
     fn check(part: Part, slashed: usize) {
-        let report = stage(Plan::quiet_with(part)).unwrap();
+        let report = stage(Scenario::Transfers, Plan::quiet_with(part)).unwrap();
         assert!(report.faults.votes > 0, "it was never heard");
         assert_eq!(report.convicted, slashed);
     }

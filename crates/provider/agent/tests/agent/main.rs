@@ -34,21 +34,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use village::{Account, Running, Village, permille, person};
 
-type Test = (&'static str, fn());
+/// Lists tests by their own names.
+macro_rules! tests {
+    ($($test:ident),* $(,)?) => {
+        const TESTS: &[(&str, fn())] = &[$((stringify!($test), $test)),*];
+    };
+}
 
-const TESTS: [Test; 11] = [
-    ("a_task_is_briefed_run_followed_committed_paid_and_its_output_fetched", whole),
-    ("an_agent_that_dies_is_continued_by_the_next_one_from_its_disk", continued),
-    ("a_client_that_cancels_pays_for_the_checkpoint_only", cancelled),
-    ("an_owner_who_returns_gets_the_machine_within_five_seconds", owner_returns),
-    ("another_program_than_the_task_names_does_not_run", wrong_program),
-    ("an_input_that_does_not_hash_does_not_run", wrong_input),
-    ("a_program_of_another_kind_than_the_task_says_does_not_run", wrong_kind),
-    ("an_auction_is_won_by_a_bid_that_is_opened_in_time", auction),
-    ("another_provider_goes_on_where_the_first_one_stopped", elsewhere),
-    ("copies_of_two_providers_are_compared_and_both_are_paid", copies),
-    ("a_provider_drains_and_works_again_as_its_owner_wishes", drains),
-];
+tests!(
+    a_task_is_briefed_run_followed_committed_paid_and_its_output_fetched,
+    an_agent_that_dies_is_continued_by_the_next_one_from_its_disk,
+    a_client_that_cancels_pays_for_the_checkpoint_only,
+    an_owner_who_returns_gets_the_machine_within_five_seconds,
+    another_program_than_the_task_names_does_not_run,
+    an_input_that_does_not_hash_does_not_run,
+    a_program_of_another_kind_than_the_task_says_does_not_run,
+    an_auction_is_won_by_a_bid_that_is_opened_in_time,
+    another_provider_goes_on_where_the_first_one_stopped,
+    copies_of_two_providers_are_compared_and_both_are_paid,
+    a_provider_drains_and_works_again_as_its_owner_wishes,
+);
 
 fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("executor") {
@@ -228,7 +233,7 @@ fn emitted(news: &[News]) -> Vec<u8> {
     parts.flatten().collect()
 }
 
-fn whole() {
+fn a_task_is_briefed_run_followed_committed_paid_and_its_output_fetched() {
     let scene = Scene::new();
     let (lease, session) = scene.run(SHORT);
     let news = scene.client.follow(&session, lease, 0);
@@ -258,7 +263,7 @@ fn whole() {
     assert!(matches!(refused, SessionError::Refused(Refusal::Denied)), "{refused}");
 }
 
-fn continued() {
+fn an_agent_that_dies_is_continued_by_the_next_one_from_its_disk() {
     let mut scene = Scene::new();
     let (lease, session) = scene.run(LONG);
     let reached = scene.village().until("a checkpoint", || scene.checkpoint(lease));
@@ -283,7 +288,7 @@ fn continued() {
     assert_eq!(begun, 1);
 }
 
-fn cancelled() {
+fn a_client_that_cancels_pays_for_the_checkpoint_only() {
     let scene = Scene::new();
     let (lease, session) = scene.run(LONG);
     scene.village().until("a checkpoint", || scene.checkpoint(lease));
@@ -300,7 +305,7 @@ fn cancelled() {
     assert!(!silent, "the provider has done nothing wrong");
 }
 
-fn owner_returns() {
+fn an_owner_who_returns_gets_the_machine_within_five_seconds() {
     let scene = Scene::new();
     let (lease, _session) = scene.run(LONG);
     scene.village().until("a checkpoint", || scene.checkpoint(lease));
@@ -335,21 +340,21 @@ fn misdelivered(program: &Path, input: &[u8], change: impl FnOnce(&mut opengpu_t
     assert!(!scene.village().events().iter().any(committed), "it has run");
 }
 
-fn wrong_program() {
+fn another_program_than_the_task_names_does_not_run() {
     misdelivered(&example("word-count"), SHORT, |_| {});
 }
 
-fn wrong_input() {
+fn an_input_that_does_not_hash_does_not_run() {
     misdelivered(&example("sha256-search"), b"opengpu:\n65537\n", |_| {});
 }
 
-fn wrong_kind() {
+fn a_program_of_another_kind_than_the_task_says_does_not_run() {
     misdelivered(&example("sha256-search"), SHORT, |spec| {
         spec.requirements.kind = opengpu_types::ProgramKind::Native;
     });
 }
 
-fn auction() {
+fn an_auction_is_won_by_a_bid_that_is_opened_in_time() {
     let scene = Scene::new();
     let folder = example("sha256-search");
     let program = Program::open(&folder).unwrap();
@@ -368,7 +373,7 @@ fn auction() {
     scene.village().until("the bid to be forgotten", forgotten);
 }
 
-fn elsewhere() {
+fn another_provider_goes_on_where_the_first_one_stopped() {
     let scene = Scene::new();
     let (first, session) = scene.run(LONG);
     let folder = tempfile::tempdir().unwrap();
@@ -394,7 +399,7 @@ fn elsewhere() {
     assert!(leases.iter().all(|lease| !lease.paid.is_zero()), "both are paid");
 }
 
-fn copies() {
+fn copies_of_two_providers_are_compared_and_both_are_paid() {
     let scene = Scene::new();
     let folder = tempfile::tempdir().unwrap();
     let other = start(&scene.chain, 3, folder.path(), Owner::default());
@@ -422,7 +427,7 @@ fn copies() {
     assert_eq!(opened, Some(ArtifactId::of(&local(SHORT))));
 }
 
-fn drains() {
+fn a_provider_drains_and_works_again_as_its_owner_wishes() {
     let scene = Scene::new();
     let becomes = |status: ProviderStatus| {
         let is = || (scene.village().provider(&person(2))?.status == status).then_some(());
