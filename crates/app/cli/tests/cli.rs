@@ -119,7 +119,12 @@ fn answer(path: &str, submission: &str) -> (u16, String) {
         r#""evidence_epochs":64,"block_weight":8000000,"minimum_base_fee":"0.000000001","#,
         r#""burned_fee":500,"account_reserve":"0.01","entry_reserve":"0.02","#,
         r#""conflict_slash":50,"missed_slash":1,"missed_limit":500,"jail":10000,"#,
-        r#""reporter_share":50,"emission":{"first_year":"1000000","kept":850}}"#
+        r#""reporter_share":50,"emission":{"first_year":"1000000","kept":850},"#,
+        r#""market":{"provider_stake":"100","newcomer":"2","exposure":4,"client_lock":20,"#,
+        r#""provider_lock":100,"bid_pledge":"0.1","bidding":2000,"opening":1000,"#,
+        r#""silence":15000,"grace":5000,"objection":1000,"retention":60000,"#,
+        r#""half_life":2592000000,"index":"0.001","least_index":"0.00001","most_index":"10","#,
+        r#""index_period":60000,"dollar":"2"}}"#
     );
     let answer = match path {
         "/v1/status" => format!(

@@ -355,7 +355,7 @@ fn check_spec(spec: &Spec) -> Result<(), Failure> {
         && spec.patience.0 <= MOST_PATIENCE
         && copies
         // A client that names who runs the copies names who is outvoted.
-        && !(replicated && !requirements.allowed.is_empty())
+        && (!replicated || requirements.allowed.is_empty())
         && replicated == (candidate::copies(spec) > 1);
     if sound { Ok(()) } else { Err(Failure::BadSpec) }
 }

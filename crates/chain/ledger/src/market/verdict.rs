@@ -34,7 +34,8 @@ impl<S: State> Market<'_, S> {
         match task.spec.class {
             // Nobody is left to compare it with.
             Class::Replicate(_) if ended && task.ending.is_some() => {
-                Ok(self.settle(id, task, Some(Verdict::Inconclusive), reason_of(task, reason))?)
+                let verdict = Some(Verdict::Inconclusive);
+                Ok(self.settle(id, task, verdict, CloseReason::Inconclusive)?)
             }
             Class::Replicate(_) if ended => {
                 // Long enough for a copy that is lost and begun anew.
@@ -52,13 +53,8 @@ impl<S: State> Market<'_, S> {
                 task.ending = task.ending.or(Some(reason));
                 Ok(self.uphold(id, task, reason)?)
             }
-            // A predicate judges outputs alone; what is signed is paid.
-            Class::Replicate(_) | Class::Predicate(_) => {
-                if ended {
-                    task.ending = task.ending.or(Some(reason));
-                }
-                Ok(self.settle(id, task, None, reason)?)
-            }
+            // Only outputs are compared and judged, so this one is lost; what is signed is paid.
+            Class::Replicate(_) | Class::Predicate(_) => Ok(self.settle(id, task, None, reason)?),
             _ => {
                 if ended {
                     task.ending = task.ending.or(Some(reason));
@@ -176,11 +172,6 @@ impl<S: State> Market<'_, S> {
         }
         self.stop_leases(id, task, CloseReason::Unfit)
     }
-}
-
-/// How a copy ends that nobody compares.
-fn reason_of(task: &Task, reason: CloseReason) -> CloseReason {
-    task.ending.unwrap_or(reason)
 }
 
 /// What a copy says that all copies must say.

@@ -186,11 +186,11 @@ impl Author {
             9000..9200 => self.edit(context),
             9200..9350 => self.unjail(state, context),
             9350..9600 => self.close(state, context),
-            9600..9980 => self.sponsored(state, context),
-            9980..9985 => self.evidence(state, context),
-            9985..9987 if self.dice.one_in(3) => self.register(state, context),
-            9987 => self.rotate(state, context),
-            9988 => self.retire(state, context),
+            9600..9970 => self.sponsored(state, context),
+            9970..9980 => self.evidence(state, context),
+            9980..9986 if self.dice.one_in(3) => self.register(state, context),
+            9986..9988 => self.rotate(state, context),
+            9988..9990 => self.retire(state, context),
             _ => self.transfer(state, context),
         }
     }

@@ -217,7 +217,7 @@ impl Author {
     fn open_bid(&mut self, context: &BlockContext, task: TaskId) -> Draft {
         let party = self.some_provider();
         let (rate, mut salt) = goods::bid(task, &party.address);
-        if self.dice.one_in(16) {
+        if self.dice.one_in(6) {
             salt = [0; 32];
         }
         Self::market(party, context, MarketOperation::OpenBid { task, rate, salt })
@@ -240,7 +240,7 @@ impl Author {
         let operation = match lease.phase {
             LeasePhase::Opening { .. } => {
                 let (output, salt) = goods::output(id, &provider);
-                let salt = if self.dice.one_in(16) { [0; 32] } else { salt };
+                let salt = if self.dice.one_in(4) { [0; 32] } else { salt };
                 MarketOperation::OpenOutput { lease: id, output, salt }
             }
             _ => match self.dice.below(8) {

@@ -205,6 +205,7 @@ fn the_predicate_of_the_client_decides_in_the_block_of_the_commitment() {
     let mut other = Bazaar { network: bazaar.network.clone() };
     other.act(&provider(0), failed);
     assert_eq!(other.task(id).paid, Amount::ZERO, "without an output nothing is judged or paid");
+    assert!(!other.task(id).is_closed(), "and others may try");
     bazaar.act(&provider(0), commit(5, 5, true));
     let (reason, verdict, paid) = bazaar.closed()[0];
     assert_eq!((reason, verdict), (CloseReason::Completed, Some(Verdict::Upheld)));
