@@ -9,7 +9,7 @@ use commonware_cryptography::{Signer as _, ed25519::PrivateKey};
 use opengpu_crypto::Digest;
 use opengpu_ledger::{
     BlockContext,
-    tables::{Providers, Tasks},
+    tables::{Auctions, Providers, Tasks},
 };
 use opengpu_market::auction::seal;
 use opengpu_types::{
@@ -200,7 +200,7 @@ impl Author {
         let Some((id, task)) = self.some_task(state) else { return self.submit(state, context) };
         match task.phase {
             TaskPhase::Bidding { .. } => self.seal_bid(context, id),
-            TaskPhase::Opening { .. } => self.open_bid(context, id),
+            TaskPhase::Opening { .. } => self.open_bid(state, context, id),
             TaskPhase::Running => self.work(state, context, id, &task),
             TaskPhase::Closed { .. } => self.keep_provider(state, context),
         }
@@ -214,8 +214,12 @@ impl Author {
         Self::market(party, context, MarketOperation::SealBid { task, offer, seal })
     }
 
-    fn open_bid(&mut self, context: &BlockContext, task: TaskId) -> Draft {
-        let party = self.some_provider();
+    fn open_bid(&mut self, state: &View<'_>, context: &BlockContext, task: TaskId) -> Draft {
+        let auction = state.find::<Auctions>(task).ok().flatten().unwrap_or_default();
+        let party = match self.dice.pick(&auction.bids).copied() {
+            Some(bid) if !self.dice.one_in(8) => self.party_of(&bid.provider),
+            _ => self.some_provider(),
+        };
         let (rate, mut salt) = goods::bid(task, &party.address);
         if self.dice.one_in(6) {
             salt = [0; 32];
