@@ -5,8 +5,8 @@
 //!                                                     └──► lane ...              all there ─► whole
 //! ```
 //!
-//! Whoever wants an artifact fetches it: [`get`] from those who hold it. Whoever has one and wants it
-//! elsewhere asks the other end to fetch it over the same session ([`put`]); so there is one direction
+//! Whoever wants an artifact fetches it: [`get()`] from those who hold it. Whoever has one and wants it
+//! elsewhere asks the other end to fetch it over the same session ([`put()`]); so there is one direction
 //! of transfer and one place that checks. A second holder is one that is asked to keep it for a time.
 //!
 //! Invariants:
