@@ -138,7 +138,7 @@ impl Bazaar {
     /// Nobody offers anything.
     pub(crate) fn empty() -> Self {
         let network = Network::with(|genesis| {
-            for number in 0..12 {
+            for number in 0..18 {
                 let (account, amount) = (provider(number).address(), Amount::whole(1_000));
                 genesis.allocations.push(Allocation { account, amount, vesting: None }).unwrap();
             }
@@ -264,7 +264,7 @@ impl Bazaar {
         let end = self.network.time.plus(Millis(span));
         self.network.step = Millis(1_000);
         while self.network.time < end {
-            let providers: Vec<_> = (0..12)
+            let providers: Vec<_> = (0..18)
                 .map(provider)
                 .filter(|key| self.network.find::<Providers>(key.address()).is_some())
                 .map(|key| self.sign(&key, MarketOperation::Heartbeat))

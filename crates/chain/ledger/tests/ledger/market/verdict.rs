@@ -1,6 +1,8 @@
 //! Who says whether work was done: copies, a predicate, or nobody who objects.
 
-use super::bazaar::{Bazaar, RATE, closed, commitment, ended, first, provider, second, spec};
+use super::bazaar::{
+    Bazaar, RATE, closed, commitment, ended, first, offer, provider, second, spec,
+};
 use crate::support::CHAIN;
 use opengpu_types::{
     Amount, ArtifactId, Class, CloseReason, Commitment, Digest, Ending, Failure, LeaseId,
@@ -143,20 +145,32 @@ fn a_part_of_a_copy_is_neither_paid_nor_gone_on_from() {
 
 #[test]
 fn a_task_of_copies_never_has_more_leases_than_there_is_room_for() {
-    let mut bazaar = Bazaar::new(12);
+    let mut bazaar = Bazaar::new(14);
     let mut many = copies(4);
     many.patience = opengpu_types::Millis(600_000);
     let id = bazaar.submit(many, 40);
-    for number in 0..8u8 {
+    // Each that leaves is followed by the next, until everyone has had a try.
+    for number in 0..11u8 {
         bazaar.release(number, lease(id, number), Leave::OwnerReturned);
     }
-    assert_eq!(bazaar.task(id).leases.len(), 12);
-    // Everyone has had a try; the rest waits for bids that cannot come.
-    for number in 8..12u8 {
+    assert_eq!(bazaar.task(id).leases.len(), 14);
+    for number in 14..17u8 {
+        bazaar.register(number, &[offer(RATE)], Amount::whole(200));
+    }
+    for number in 14..17u8 {
+        bazaar.bid(number, id, RATE);
+    }
+    // One copy was missing when bidding began, and three are when it ends: one too many.
+    for number in 11..13u8 {
         bazaar.release(number, lease(id, number), Leave::OwnerReturned);
     }
-    bazaar.wait(5_000);
-    assert!(bazaar.task(id).leases.len() <= opengpu_types::Task::MAX_LEASES);
+    bazaar.end_bidding(id);
+    for number in 14..17u8 {
+        bazaar.open(number, id, RATE);
+    }
+    bazaar.end_opening(id);
+    assert_eq!(bazaar.task(id).leases.len(), 14, "nobody is awarded");
+    assert_eq!(bazaar.task(id).ending, Some(CloseReason::Exhausted));
 }
 
 /// Says yes if the output is one byte more than the input.
