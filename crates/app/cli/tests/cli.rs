@@ -144,6 +144,8 @@ fn answer(path: &str, submission: &str) -> (u16, String) {
             r#""balance":"50","reserve":"0.01","nonce":2,"next_nonce":3,"entries":0,"height":100}"#
         )
         .to_owned(),
+        // Nothing stands anywhere in its state.
+        path if path.starts_with("/v1/state/") => r#"{"height":100}"#.to_owned(),
         path if path.starts_with("/v1/transactions/") => format!(
             concat!(
                 r#"{{"id":"{}","status":"finalized","height":101,"index":1,"#,
@@ -369,6 +371,29 @@ fn too_little_money_ends_with_5() {
     let ended = cli.run(&[&TRANSFER[..], &["-y"]].concat());
     assert_eq!((ended.code, ended.out.as_str()), (5, ""), "{}", ended.err);
     assert!(ended.err.contains("the payer has 0 oGPU"), "{}", ended.err);
+}
+
+#[test]
+fn a_market_without_anything_says_so_and_a_task_that_is_not_there_is_not_touched() {
+    let mut cli = Cli::new();
+    cli.key("alice", 1);
+    cli.node = node(ACCEPTED).0;
+    let offers = cli.run(&["offers", "-o", "json"]);
+    assert_eq!((offers.code, offers.out.trim()), (0, "[]"), "{}", offers.err);
+    assert!(offers.err.contains("Nobody offers anything"), "{}", offers.err);
+    let tasks = cli.run(&["ps", "--from", "alice", "-o", "json"]);
+    assert_eq!((tasks.code, tasks.out.trim()), (0, "[]"), "{}", tasks.err);
+    assert!(tasks.err.contains("No task is open"), "{}", tasks.err);
+    let task = "07".repeat(32);
+    let sent = ["--from", "alice", "-y"];
+    for command in [&["stop", &task][..], &["top-up", &task, "1"]] {
+        let ended = cli.run(&[command, &sent].concat());
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{}", ended.err);
+        assert!(ended.err.contains("knows no task"), "{}", ended.err);
+        assert!(ended.err.contains("hint: "), "{}", ended.err);
+    }
+    let wrong = cli.run(&["stop", "7"]);
+    assert_eq!(wrong.code, 2, "{}", wrong.err);
 }
 
 #[test]
