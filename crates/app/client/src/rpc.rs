@@ -5,11 +5,13 @@
 //! every request a time limit.
 
 use crate::api::{
-    AccountInfo, Batch, BlockInfo, DelegationInfo, EpochInfo, ParametersInfo, Problem, StateInfo,
-    Status, Submission, SupplyInfo, TransactionInfo, ValidatorList, hex_text, paths,
+    AccountInfo, Batch, BlockInfo, DelegationInfo, EpochInfo, ParametersInfo, Problem, ReceiptPage,
+    StateInfo, Status, Submission, SupplyInfo, TransactionInfo, ValidatorList, hex_text, paths,
 };
 use commonware_codec::{DecodeExt as _, Encode as _};
-use opengpu_types::{Address, Entry, Epoch, Height, Key, SignedTransaction, TransactionId};
+use opengpu_types::{
+    Address, Entry, Epoch, Height, Key, Receipt, SignedTransaction, TransactionId,
+};
 use serde::de::DeserializeOwned;
 use std::{io::Read, thread, time::Duration};
 use ureq::{Agent, Body, http};
@@ -174,6 +176,23 @@ impl Rpc {
         self.get(&paths::BLOCK.replace("{height}", &height))
     }
 
+    /// The receipts of a final block, its own first.
+    pub fn receipts(&self, height: Height) -> Result<Vec<Receipt>, RpcError> {
+        let path = paths::RECEIPTS.replace("{height}", &height.to_string());
+        let mut receipts = Vec::new();
+        loop {
+            let page = format!("{path}?from={}", receipts.len());
+            let bytes = self.patiently(|| self.get_once(&page))?;
+            let page = ReceiptPage::decode(bytes).map_err(|error| {
+                self.foreign(format!("the receipts cannot be decoded: {error}"))
+            })?;
+            if page.is_empty() {
+                return Ok(receipts);
+            }
+            receipts.extend(page.into_vec());
+        }
+    }
+
     /// The seats of an epoch, of the running one if none is given.
     pub fn epoch(&self, epoch: Option<Epoch>) -> Result<EpochInfo, RpcError> {
         let epoch = epoch.map_or_else(|| paths::CURRENT.to_owned(), |epoch| epoch.to_string());
@@ -204,11 +223,8 @@ impl Rpc {
     /// An entry of the state, decoded.
     pub fn entry(&self, key: &Key) -> Result<Option<Entry>, RpcError> {
         let Some(value) = self.state(key, false)?.value else { return Ok(None) };
-        Entry::decode(value).map(Some).map_err(|error| RpcError::Foreign {
-            url: self.url.clone(),
-            status: 200,
-            detail: format!("the entry cannot be decoded: {error}"),
-        })
+        let decoded = Entry::decode(value).map(Some);
+        decoded.map_err(|error| self.foreign(format!("the entry cannot be decoded: {error}")))
     }
 
     /// How far a transaction is.
@@ -331,6 +347,11 @@ impl Rpc {
             status: 200,
             detail: error.to_string(),
         })
+    }
+
+    /// An answer that no node of ours gives.
+    fn foreign(&self, detail: String) -> RpcError {
+        RpcError::Foreign { url: self.url.clone(), status: 200, detail }
     }
 
     fn unreachable(&self, source: ureq::Error) -> RpcError {

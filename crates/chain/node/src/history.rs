@@ -16,7 +16,7 @@
 //!   records hold nothing that consensus depends on.
 
 use crate::{archive::History as Kept, block::Block};
-use commonware_codec::{Copying, DecodeExt as _, Encode as _, Read};
+use commonware_codec::{Copying, DecodeExt as _, Encode as _, EncodeSize as _, Read};
 use commonware_utils::sync::Mutex;
 use opengpu_crypto::{MerkleProof, merkle};
 use opengpu_types::{Digest, Header, Height, Receipt, TransactionId};
@@ -286,6 +286,28 @@ impl Records {
         let packed = receipts.get(height.0).map_err(store)?;
         // The first receipt is the block's own.
         packed.map(|packed| Ok(count(packed.value())?.saturating_sub(1))).transpose()
+    }
+
+    /// Receipts of a final block from an index on, as many as fit into so many bytes and one more.
+    pub fn receipts(
+        &self,
+        height: Height,
+        from: u32,
+        bytes: usize,
+    ) -> Result<Option<Vec<Receipt>>, HistoryError> {
+        let transaction = self.0.database.begin_read().map_err(store)?;
+        let receipts = transaction.open_table(RECEIPTS).map_err(store)?;
+        let Some(packed) = receipts.get(height.0).map_err(store)? else { return Ok(None) };
+        let (mut page, mut size) = (Vec::new(), 0usize);
+        for index in from..count(packed.value())? {
+            let receipt = unpack_one(packed.value(), index)?;
+            size = size.saturating_add(receipt.encode_size());
+            page.push(receipt);
+            if size >= bytes {
+                break;
+            }
+        }
+        Ok(Some(page))
     }
 
     /// The place of a receipt under its header's root.

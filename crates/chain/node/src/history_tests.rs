@@ -117,6 +117,20 @@ fn a_receipt_has_its_place_under_the_root() {
 }
 
 #[test]
+fn receipts_of_a_block_come_in_pages_and_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = open(&folder, Kept::All);
+    record(&records, 5);
+    let all = receipts(5);
+    assert_eq!(records.receipts(Height(5), 0, usize::MAX).unwrap(), Some(all.clone()));
+    assert_eq!(records.receipts(Height(5), 1, 1).unwrap(), Some(vec![all[1].clone()]));
+    let two = all[0].encode_size() + 1;
+    assert_eq!(records.receipts(Height(5), 0, two).unwrap(), Some(all[..2].to_vec()));
+    assert_eq!(records.receipts(Height(5), 4, 1).unwrap(), Some(Vec::new()));
+    assert_eq!(records.receipts(Height(6), 0, 1).unwrap(), None);
+}
+
+#[test]
 fn recording_a_height_again_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let records = open(&folder, Kept::All);

@@ -233,6 +233,18 @@ fn e2e_a_task_is_auctioned_leased_and_paid_and_nobody_has_to_wake_it() {
     assert!(!ended.paid.is_zero());
     assert_eq!(ended.paid.plus(ended.refunded), Some(escrow));
 
+    // Everything that happened can be read block by block, also what no transaction did.
+    let newest = node.rpc.status().unwrap().height;
+    let all: Vec<_> =
+        (1..=newest.0).flat_map(|it| node.rpc.receipts(Height(it)).unwrap()).collect();
+    let of_blocks: Vec<_> = all.iter().filter(|receipt| receipt.transaction.is_none()).collect();
+    assert_eq!(of_blocks.len(), usize::try_from(newest.0).unwrap());
+    let awards =
+        |event: &Event| matches!(event, Event::LeaseOpened { lease: it, .. } if *it == lease);
+    assert!(of_blocks.iter().any(|receipt| receipt.events.iter().any(awards)));
+    assert!(all.iter().any(|receipt| receipt.transaction == Some(committed)));
+    assert!(node.rpc.receipts(Height(newest.0 + 1_000)).is_err());
+
     // What the provider committed to can be shown to anybody.
     let bundle = ReceiptBundle::from_bytes(&node.rpc.receipt(committed, Epoch(0)).unwrap());
     let bundle = bundle.unwrap();

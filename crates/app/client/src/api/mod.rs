@@ -31,6 +31,6 @@ pub use event::EventInfo;
 pub use form::{HexError, digest_from_text, hex_from_text, hex_text};
 pub use problem::{PROBLEM_TYPE, Problem, codes};
 pub use transaction::{
-    Batch, MAX_BATCH, MAX_BODY, OutcomeName, Progress, Submission, SubmissionStatus,
+    Batch, MAX_BATCH, MAX_BODY, OutcomeName, Progress, ReceiptPage, Submission, SubmissionStatus,
     TransactionInfo,
 };

@@ -13,6 +13,9 @@ pub const ACCOUNT: &str = "/v1/accounts/{address}";
 pub const DELEGATION: &str = "/v1/delegations/{delegator}/{validator}";
 /// A final block by height, or `latest`.
 pub const BLOCK: &str = "/v1/blocks/{height}";
+/// Receipts of a final block from `?from=INDEX` on, a page of them as bytes, the block's own first;
+/// an empty page is the end.
+pub const RECEIPTS: &str = "/v1/blocks/{height}/receipts";
 /// All candidates, with their seats in this epoch and the next.
 pub const VALIDATORS: &str = "/v1/validators";
 /// The seats of an epoch, or of the `current` one.

@@ -14,6 +14,9 @@ pub const MAX_BODY: usize = 4 * 1024 * 1024;
 /// Body of a submission, in its canonical encoding.
 pub type Batch = List<SignedTransaction, MAX_BATCH>;
 
+/// Some receipts of one block.
+pub type ReceiptPage = List<Receipt, MAX_BATCH>;
+
 /// What a node says to one submitted transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submission {

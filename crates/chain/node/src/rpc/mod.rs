@@ -2,7 +2,7 @@
 //!
 //! | module | routes |
 //! |---|---|
-//! | [`transactions`] | submit, progress, receipt |
+//! | [`transactions`] | submit, progress, receipts |
 //! | [`accounts`] | accounts, delegations |
 //! | [`chain`] | status, blocks, epochs, validators, parameters, supply |
 //! | [`entries`] | entries of the state, with proofs |
@@ -148,6 +148,7 @@ fn router(api: Api) -> Router {
         .route(paths::ACCOUNT, get(accounts::account))
         .route(paths::DELEGATION, get(accounts::delegation))
         .route(paths::BLOCK, get(chain::block))
+        .route(paths::RECEIPTS, get(transactions::receipts))
         .route(paths::VALIDATORS, get(chain::validators))
         .route(paths::EPOCH, get(chain::epoch))
         .route(paths::PARAMETERS, get(chain::parameters))

@@ -3,6 +3,7 @@
 use super::{
     Api,
     problem::{Answer, Refused},
+    view::parse,
 };
 use crate::mempool::{PoolRefusal, Refusal, Standing, SubmitError};
 use axum::{
@@ -15,19 +16,22 @@ use axum::{
     http::{StatusCode, header},
     response::IntoResponse,
 };
-use commonware_codec::DecodeExt as _;
+use commonware_codec::{DecodeExt as _, Encode as _};
 use commonware_runtime::Supervisor as _;
 use opengpu_client::api::{
-    Batch, Submission, SubmissionStatus, TransactionInfo, codes, digest_from_text,
+    Batch, MAX_BATCH, ReceiptPage, Submission, SubmissionStatus, TransactionInfo, codes,
+    digest_from_text,
 };
 use opengpu_light::{EpochStep, FinalizedHeader, ReceiptBundle};
-use opengpu_types::{Epoch, Header, TransactionId};
+use opengpu_types::{Epoch, Header, Height, TransactionId};
 use serde::Deserialize;
 
 /// Steps of epochs in one bundle: what leads further begins with a checkpoint.
 const MAX_STEPS: u64 = 256;
 /// Steps of epochs in one answer.
 const PAGE: u64 = 64;
+/// Bytes after which a page of receipts ends.
+const PAGE_BYTES: usize = 4 << 20;
 
 /// Takes transactions in; one answer for each, in the same sequence.
 pub(super) async fn submit(
@@ -151,7 +155,30 @@ pub(super) async fn receipt(
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], bundle.to_bytes()))
 }
 
-/// Where a bundle begins.
+/// Some receipts of a final block, as bytes; none behind the last one.
+pub(super) async fn receipts(
+    State(api): State<Api>,
+    Path(height): Path<String>,
+    from: Result<Query<Beginning>, QueryRejection>,
+) -> Answer<impl IntoResponse> {
+    let height = Height(parse(&height, "a height")?);
+    let Query(Beginning { from }) =
+        from.map_err(|error| Refused::bad_request(error.body_text()))?;
+    let page = api.0.feed.recorded(move |records| records.receipts(height, from, PAGE_BYTES));
+    let not_kept = || Refused::not_kept(format!("this node has no receipts of block {height}"));
+    let mut page = page.await?.ok_or_else(not_kept)?;
+    page.truncate(MAX_BATCH);
+    let page = ReceiptPage::new(page).map_err(Refused::internal)?;
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], page.encode().to_vec()))
+}
+
+/// Where a page begins.
+#[derive(Debug, Deserialize)]
+pub(super) struct Beginning {
+    #[serde(default)]
+    from: u32,
+}
+
 /// Some steps of epochs from one on, as bytes; none if they are not there yet.
 pub(super) async fn steps(
     State(api): State<Api>,
@@ -162,6 +189,7 @@ pub(super) async fn steps(
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], bytes))
 }
 
+/// Where a bundle begins.
 #[derive(Debug, Deserialize)]
 pub(super) struct Since {
     /// The epoch whose seats the reader knows; those of the first one are in the genesis.
