@@ -15,6 +15,8 @@ pub struct StandingOffer {
     pub offer: Offer,
     /// Devices that are not leased.
     pub free: u8,
+    /// How fast its provider was beside what its rating promises, in thousandths.
+    pub pace: u16,
     /// How reliable its provider was.
     pub reliability: Permille,
 }
@@ -45,6 +47,7 @@ pub fn offers(rpc: &Rpc) -> Result<Vec<StandingOffer>, RpcError> {
                 place: *place,
                 offer: offered.offer.clone(),
                 free: offered.offer.devices.saturating_sub(offered.leased),
+                pace: offered.pace,
                 reliability: reputation::reliability(&record),
             });
         }

@@ -239,6 +239,13 @@ impl Rpc {
         self.patiently(|| self.get_once(&format!("{path}?from={from}")))
     }
 
+    /// A receipt by its place, also a block's own, which comes first; as [`Self::receipt`].
+    pub fn receipt_at(&self, height: Height, index: u32, from: Epoch) -> Result<Vec<u8>, RpcError> {
+        let path = paths::BLOCK_RECEIPT.replace("{height}", &height.to_string());
+        let path = path.replace("{index}", &index.to_string());
+        self.patiently(|| self.get_once(&format!("{path}?from={from}")))
+    }
+
     /// An entry of the state, or its absence, with its proofs, as exported bytes; `from` as for
     /// [`Self::receipt`].
     pub fn state_bundle(&self, key: &Key, from: Epoch) -> Result<Vec<u8>, RpcError> {

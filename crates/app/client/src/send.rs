@@ -2,12 +2,12 @@
 
 use crate::{
     api::{OutcomeName, SubmissionStatus, TransactionInfo},
-    builder::{BuildError, Facts, Signer, TransactionBuilder},
+    builder::{BuildError, Draft, Facts, Signer, TransactionBuilder},
     follow::{FollowError, wait_until_final},
     rpc::{Rpc, RpcError},
 };
 use opengpu_crypto::Keypair;
-use opengpu_types::Operation;
+use opengpu_types::{Operation, TransactionId};
 use std::time::Duration;
 
 /// Why operations did not take effect.
@@ -47,11 +47,34 @@ pub fn send(
     operations: Vec<Operation>,
     patience: Duration,
 ) -> Result<TransactionInfo, SendError> {
+    let noted = |_| Ok::<(), SendError>(());
+    send_noted(rpc, keypair, operations, patience, noted)
+}
+
+/// The same, for whoever notes the transaction's id before it is sent, and does not send it if that
+/// fails.
+pub fn send_noted<E: From<SendError>>(
+    rpc: &Rpc,
+    keypair: &Keypair,
+    operations: Vec<Operation>,
+    patience: Duration,
+    note: impl FnOnce(TransactionId) -> Result<(), E>,
+) -> Result<TransactionInfo, E> {
+    let draft = signed(rpc, keypair, operations)?;
+    note(draft.id())?;
+    Ok(submit(rpc, draft, patience)?)
+}
+
+fn signed(rpc: &Rpc, keypair: &Keypair, operations: Vec<Operation>) -> Result<Draft, SendError> {
     let (signer, sender) = (Signer::from(keypair), keypair.address());
     let nonce = signer.next_nonce(rpc, sender)?;
     let builder = TransactionBuilder::new(sender).operations(operations);
     let (mut draft, _) = builder.draft(&Facts::ask(rpc)?, signer, nonce)?;
     draft.sign(keypair)?;
+    Ok(draft)
+}
+
+fn submit(rpc: &Rpc, draft: Draft, patience: Duration) -> Result<TransactionInfo, SendError> {
     let (id, valid_until) = (draft.id(), draft.transaction.valid_until);
     for answer in rpc.submit(vec![draft.finish()?])? {
         if answer.status == SubmissionStatus::Refused {

@@ -245,6 +245,20 @@ fn e2e_a_task_is_auctioned_leased_and_paid_and_nobody_has_to_wake_it() {
     assert!(all.iter().any(|receipt| receipt.transaction == Some(committed)));
     assert!(node.rpc.receipts(Height(newest.0 + 1_000)).is_err());
 
+    // So can what a block did by itself be shown to anybody.
+    let settled = all.iter().find(|receipt| {
+        let closes =
+            |event: &Event| matches!(event, Event::TaskClosed { task: it, .. } if *it == task);
+        receipt.events.iter().any(closes)
+    });
+    let settled = settled.unwrap();
+    let bytes = node.rpc.receipt_at(settled.height, settled.index, Epoch(0)).unwrap();
+    let bundle = ReceiptBundle::from_bytes(&bytes).unwrap();
+    let [seats, _] = genesis_seats(&node.network.genesis).unwrap();
+    bundle.verify(&mut StdRng::seed_from_u64(1), Trust { chain, seats }).unwrap();
+    assert_eq!(bundle.receipt, *settled);
+    assert!(node.rpc.receipt_at(settled.height, 1_000, Epoch(0)).is_err());
+
     // What the provider committed to can be shown to anybody.
     let bundle = ReceiptBundle::from_bytes(&node.rpc.receipt(committed, Epoch(0)).unwrap());
     let bundle = bundle.unwrap();

@@ -148,6 +148,7 @@ fn router(api: Api) -> Router {
         .route(paths::ACCOUNT, get(accounts::account))
         .route(paths::DELEGATION, get(accounts::delegation))
         .route(paths::BLOCK, get(chain::block))
+        .route(paths::BLOCK_RECEIPT, get(transactions::block_receipt))
         .route(paths::RECEIPTS, get(transactions::receipts))
         .route(paths::VALIDATORS, get(chain::validators))
         .route(paths::EPOCH, get(chain::epoch))

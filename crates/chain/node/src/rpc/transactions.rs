@@ -23,7 +23,7 @@ use opengpu_client::api::{
     digest_from_text,
 };
 use opengpu_light::{EpochStep, FinalizedHeader, ReceiptBundle};
-use opengpu_types::{Epoch, Header, Height, TransactionId};
+use opengpu_types::{Epoch, Header, Height, Receipt, TransactionId};
 use serde::Deserialize;
 
 /// Steps of epochs in one bundle: what leads further begins with a checkpoint.
@@ -139,20 +139,23 @@ pub(super) async fn receipt(
     since: Result<Query<Since>, QueryRejection>,
 ) -> Answer<impl IntoResponse> {
     let (id, from) = (id_of(&id)?, Since::epoch(since)?);
-    let found = api.0.feed.recorded(move |records| {
-        let Some(receipt) = records.find(id)? else { return Ok(None) };
-        let (header, proof) = (records.header(receipt.height)?, records.proof(&receipt)?);
-        Ok(Some((receipt, header, proof)))
-    });
-    let (receipt, header, proof) =
-        found.await?.ok_or_else(|| Refused::not_found(format!("{id} is in no block here")))?;
-    let (Some(header), Some(proof)) = (header, proof) else {
-        return Err(Refused::not_kept(format!("block {} is not kept", receipt.height)));
-    };
-    let steps = api.steps(from, &header).await?;
-    let finalized = api.finalized(header).await?;
-    let bundle = ReceiptBundle { steps, finalized, receipt, proof };
-    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], bundle.to_bytes()))
+    let found = api.0.feed.recorded(move |records| records.find(id)).await?;
+    let receipt = found.ok_or_else(|| Refused::not_found(format!("{id} is in no block here")))?;
+    api.bundle(receipt, from).await
+}
+
+/// A receipt by its place, as a file that can be checked offline.
+pub(super) async fn block_receipt(
+    State(api): State<Api>,
+    Path((height, index)): Path<(String, String)>,
+    since: Result<Query<Since>, QueryRejection>,
+) -> Answer<impl IntoResponse> {
+    let (height, from) = (Height(parse(&height, "a height")?), Since::epoch(since)?);
+    let index = parse(&index, "a place in a block")?;
+    let found = api.0.feed.recorded(move |records| records.receipts(height, index, 0)).await?;
+    let receipt = found.unwrap_or_default().into_iter().next();
+    let missing = || Refused::not_found(format!("there is no receipt {index} of block {height}"));
+    api.bundle(receipt.ok_or_else(missing)?, from).await
 }
 
 /// Some receipts of a final block, as bytes; none behind the last one.
@@ -205,6 +208,21 @@ impl Since {
 }
 
 impl Api {
+    /// A receipt with everything that is needed to check it offline.
+    async fn bundle(&self, receipt: Receipt, from: Epoch) -> Answer<impl IntoResponse + use<>> {
+        let found = self.0.feed.recorded(move |records| {
+            let (header, proof) = (records.header(receipt.height)?, records.proof(&receipt)?);
+            Ok((receipt, header, proof))
+        });
+        let (receipt, Some(header), Some(proof)) = found.await? else {
+            return Err(Refused::not_kept("the block of this receipt is not kept"));
+        };
+        let steps = self.steps(from, &header).await?;
+        let finalized = self.finalized(header).await?;
+        let bundle = ReceiptBundle { steps, finalized, receipt, proof };
+        Ok(([(header::CONTENT_TYPE, "application/octet-stream")], bundle.to_bytes()))
+    }
+
     /// The steps from the seats of an epoch to those of a header.
     pub(super) async fn steps(&self, from: Epoch, header: &Header) -> Answer<Vec<EpochStep>> {
         let to = header.epoch;

@@ -1,0 +1,294 @@
+//! A task from its submission to its end: looks at the chain, has every lease accompanied, and puts the
+//! output together.
+
+use crate::client::{Client, ClientError};
+use crate::companion::Companion;
+use crate::output;
+use crate::records::{Delivery, Record};
+use opengpu_client::market;
+use opengpu_link::{Address, Endpoint, EndpointId, RelayUrl};
+use opengpu_types::{
+    Address as Account, Amount, ArtifactId, Checkpoint, Entry, Key, Lease, LeaseId, SegmentIndex,
+    Task, TaskId, TaskPhase,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+/// How often the chain is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// Before a provider that was not reached is tried again.
+const AGAIN: Duration = Duration::from_millis(300);
+/// How long the output of a task that has ended is tried for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What happens to a task, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// The task is somewhere else now.
+    Phase(TaskPhase),
+    /// A provider has it.
+    Leased {
+        /// Who.
+        provider: Account,
+        /// What a second costs.
+        rate: Amount,
+    },
+    /// The provider has all that it needs.
+    Briefed,
+    /// The run has begun and has so many segments.
+    Begun {
+        /// So many.
+        segments: u32,
+    },
+    /// A segment is over.
+    Reached {
+        /// Which.
+        segment: SegmentIndex,
+    },
+    /// The next bytes of the output.
+    Emitted {
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// What the program says beside its output.
+    Logged {
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// The state after a segment is kept here.
+    Kept {
+        /// Which.
+        segment: SegmentIndex,
+    },
+    /// All that the lease added is here.
+    Fetched,
+    /// Something did not work and is tried again.
+    Trouble {
+        /// What.
+        what: String,
+    },
+}
+
+/// How attending ended.
+#[derive(Clone, Debug)]
+pub enum Attended {
+    /// The task has ended; with its output if it has one.
+    Ended {
+        /// As it stood at the end.
+        task: Box<Task>,
+        /// Its output, or why it has none.
+        output: Result<Vec<u8>, output::Unfit>,
+    },
+    /// It goes on without us.
+    Left,
+}
+
+/// A lease that is accompanied.
+struct Accompanied {
+    reached: watch::Sender<Option<Checkpoint>>,
+    task: JoinHandle<Result<(), ClientError>>,
+}
+
+struct Attending<'a> {
+    client: &'a Client,
+    id: TaskId,
+    record: Record,
+    delivery: Delivery,
+    endpoints: BTreeMap<String, Arc<Endpoint>>,
+    companions: BTreeMap<u8, Accompanied>,
+    tried: BTreeMap<u8, Instant>,
+    happened: mpsc::UnboundedSender<(u8, Happening)>,
+}
+
+impl Client {
+    /// Attends a task until it has ended or `left` says so. Whoever attended it before may be dead: all
+    /// that is needed is on disk and on chain.
+    pub fn attend(
+        &self,
+        id: TaskId,
+        left: &AtomicBool,
+        tell: &mut dyn FnMut(u8, Happening),
+    ) -> Result<Attended, ClientError> {
+        let record = self.record(id);
+        let delivery = record.delivery()?.ok_or(ClientError::Elsewhere)?;
+        let (happened, mut news) = mpsc::unbounded_channel();
+        let mut attending = Attending {
+            client: self,
+            id,
+            record,
+            delivery,
+            endpoints: BTreeMap::new(),
+            companions: BTreeMap::new(),
+            tried: BTreeMap::new(),
+            happened,
+        };
+        let ended = attending.attend(left, &mut || {
+            while let Ok((lease, happening)) = news.try_recv() {
+                tell(lease, happening);
+            }
+        });
+        attending.leave();
+        ended
+    }
+
+    /// The task on chain, or as it was last seen here.
+    pub fn task(&self, id: TaskId) -> Result<Option<Task>, ClientError> {
+        match market::task(&self.rpc, id)? {
+            Some(task) => Ok(Some(task)),
+            None => Ok(self.record(id).seen()?),
+        }
+    }
+}
+
+impl Attending<'_> {
+    fn attend(
+        &mut self,
+        left: &AtomicBool,
+        listen: &mut dyn FnMut(),
+    ) -> Result<Attended, ClientError> {
+        let (mut phase, mut ended) = (None, None::<Instant>);
+        loop {
+            listen();
+            if left.load(Ordering::SeqCst) {
+                return Ok(Attended::Left);
+            }
+            let task = self.client.task(self.id)?.ok_or(ClientError::NoTask(self.id))?;
+            if phase != Some(task.phase) {
+                phase = Some(task.phase);
+                self.record.see(&task)?;
+                self.tell(0, Happening::Phase(task.phase));
+            }
+            if task.is_closed() {
+                let output = self.join(&task)?;
+                let since = ended.get_or_insert_with(Instant::now);
+                let missing =
+                    matches!(output, Err(output::Unfit::Missing(_) | output::Unfit::Other(_)));
+                if !missing || since.elapsed() > PATIENCE {
+                    if let Ok(output) = &output {
+                        self.record.keep_output(output)?;
+                    }
+                    listen();
+                    return Ok(Attended::Ended { task: Box::new(task), output });
+                }
+            }
+            self.accompany_all(&task)?;
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn tell(&self, lease: u8, happening: Happening) {
+        let _ = self.happened.send((lease, happening));
+    }
+
+    fn join(&self, task: &Task) -> Result<Result<Vec<u8>, output::Unfit>, ClientError> {
+        let mut failed = None;
+        let joined = output::join(task, |lease| match self.record.sent(lease) {
+            Ok(sent) => sent,
+            Err(error) => {
+                failed = Some(error);
+                None
+            }
+        });
+        failed.map_or(Ok(joined), |error| Err(error.into()))
+    }
+
+    /// Whether nothing more is wanted of a lease.
+    fn is_served(&self, lease: &Lease, number: u8) -> Result<bool, ClientError> {
+        if !lease.is_closed() && lease.commitment.is_none_or(|it| it.reached.index.0 < it.segments)
+        {
+            return Ok(false);
+        }
+        let Some(commitment) = lease.commitment else { return Ok(true) };
+        let wanted = lease.opened.unwrap_or(commitment.output);
+        let sent = self.record.sent(number)?;
+        Ok(sent.is_some_and(|sent| ArtifactId::of(&sent.bytes) == wanted))
+    }
+
+    fn accompany_all(&mut self, task: &Task) -> Result<(), ClientError> {
+        for (number, lease) in (0u8..).zip(&task.leases) {
+            if let Some(companion) = self.companions.get(&number) {
+                let reached = lease.commitment.map(|commitment| commitment.reached);
+                let news = |old: &mut Option<Checkpoint>| {
+                    let new = *old != reached;
+                    *old = reached;
+                    new
+                };
+                companion.reached.send_if_modified(news);
+                if !companion.task.is_finished() {
+                    continue;
+                }
+                self.finish(number);
+            }
+            let rests = self.tried.get(&number).is_some_and(|tried| tried.elapsed() < AGAIN);
+            if rests || self.is_served(lease, number)? {
+                continue;
+            }
+            if self.tried.insert(number, Instant::now()).is_none() && lease.is_working() {
+                let (provider, rate) = (lease.provider, lease.rate);
+                self.tell(number, Happening::Leased { provider, rate });
+            }
+            if let Err(error) = self.accompany(task, number, lease) {
+                self.tell(number, Happening::Trouble { what: error.to_string() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the end of a companion.
+    fn finish(&mut self, number: u8) {
+        let Some(companion) = self.companions.remove(&number) else { return };
+        let ended = self.client.runtime.block_on(companion.task);
+        if let Ok(Err(error)) = ended {
+            self.tell(number, Happening::Trouble { what: error.to_string() });
+        }
+    }
+
+    /// Begins to accompany a lease.
+    fn accompany(&mut self, task: &Task, number: u8, lease: &Lease) -> Result<(), ClientError> {
+        let entry = self.client.rpc.entry(&Key::Provider(lease.provider))?;
+        let Some(Entry::Provider(provider)) = entry else { return Err(ClientError::Gone) };
+        let contact = &provider.contact;
+        let relay = contact.relay.as_str();
+        let url: RelayUrl = relay.parse().map_err(|_| {
+            ClientError::Transfer(format!("the provider names no relay but `{relay}`"))
+        })?;
+        let address = Address::on_relay(EndpointId(contact.session.0), url.clone());
+        let endpoint = match self.endpoints.get(relay) {
+            Some(endpoint) => Arc::clone(endpoint),
+            None => {
+                let bound = self.client.endpoint(&self.delivery, url);
+                let endpoint = Arc::new(self.client.runtime.block_on(bound)?);
+                self.endpoints.insert(relay.to_owned(), Arc::clone(&endpoint));
+                endpoint
+            }
+        };
+        let (reached, watched) = watch::channel(None);
+        let companion = Companion {
+            client: self.client.clone(),
+            lease: LeaseId { task: self.id, number },
+            delivery: self.delivery.clone(),
+            address,
+            reader: contact.sealing,
+            from: lease.from,
+            working: lease.is_working() && !task.is_closed(),
+            reached: watched,
+            happened: self.happened.clone(),
+        };
+        let task = self.client.runtime.spawn(companion.accompany(endpoint));
+        self.companions.insert(number, Accompanied { reached, task });
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        for companion in self.companions.values() {
+            companion.task.abort();
+        }
+        for endpoint in self.endpoints.values() {
+            self.client.runtime.block_on(endpoint.close());
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! A client: packs, submits and attends tasks of one home folder.
+
+use crate::identity::{Identity, IdentityError};
+use crate::output::Unfit;
+use crate::records::{Delivery, Record, Records};
+use opengpu_client::wallet::FileError;
+use opengpu_client::{Rpc, RpcError, SendError, send_noted};
+use opengpu_crypto::Keypair;
+use opengpu_exec::Program;
+use opengpu_link::artifact::ArtifactKey;
+use opengpu_link::folder::{self, FolderError, FolderLimits};
+use opengpu_link::session::{Router, SessionError};
+use opengpu_link::transfer::{Holder, Keep, Policy};
+use opengpu_link::{
+    AddressError, BindError, Config, DialError, Endpoint, EndpointId, Quota, RelayUrl, Store,
+    StoreError,
+};
+use opengpu_types::{
+    Amount, ArtifactId, ChainId, Contact, List, MarketOperation, Money, Operation, SessionKey,
+    Spec, TaskId, Text,
+};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// Bytes that a client keeps of artifacts.
+const QUOTA: u64 = 16 << 30;
+/// How long a submission may take to become final.
+const SUBMISSION: Duration = Duration::from_secs(60);
+
+/// Why something with a task did not work.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The node does not answer.
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+    /// The task was not submitted.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// The secrets cannot be used.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// A private file cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The program cannot be packed.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The disk failed.
+    #[error(transparent)]
+    Disk(#[from] io::Error),
+    /// The endpoint cannot be used.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The provider is not reached.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// What the chain says of how the provider is reached is wrong.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The provider does not do what is wanted.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// Something does not arrive.
+    #[error("{0}")]
+    Transfer(String),
+    /// The output is not that of the chain.
+    #[error(transparent)]
+    Output(#[from] Unfit),
+    /// The provider has no entry on chain.
+    #[error("the provider is not on chain any more")]
+    Gone,
+    /// The chain has no such task, and this folder neither.
+    #[error("there is no task {0} on chain, and nothing of it here")]
+    NoTask(TaskId),
+    /// The task was submitted from another folder.
+    #[error("the task was submitted from another home folder, which has its program and its keys")]
+    Elsewhere,
+    /// The name of the program is too long.
+    #[error("the name of the program is too long")]
+    Name,
+}
+
+/// Everything may be fetched by whom a session was opened with: only the reader of a grant opens it.
+struct Open;
+
+impl Policy for Open {
+    fn may_read(&self, _: EndpointId, _: ArtifactId) -> bool {
+        true
+    }
+
+    fn may_keep(&self, _: EndpointId, _: &Keep) -> bool {
+        false
+    }
+}
+
+/// A task that can be submitted.
+#[derive(Clone, Debug)]
+pub struct Packed {
+    /// What it is.
+    pub spec: Spec,
+    /// What is sent to its providers.
+    pub delivery: Delivery,
+    /// Bytes of program and input.
+    pub bytes: u64,
+}
+
+/// A client.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) rpc: Rpc,
+    pub(crate) chain: ChainId,
+    pub(crate) identity: Identity,
+    pub(crate) records: Records,
+    pub(crate) store: Store,
+    pub(crate) runtime: Arc<Runtime>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("chain", &self.chain).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client with everything that it keeps in one folder, on a node's chain.
+    pub fn open(folder: &Path, rpc: &Rpc, chain: ChainId) -> Result<Self, ClientError> {
+        let records = Records::open(&folder.join("tasks"))?;
+        let identity = Identity::open(&folder.join("client.secret"))?;
+        let store = Store::open(&folder.join("artifacts"), Quota::of(QUOTA))?;
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(2).enable_all().thread_name("client-link").build()?;
+        let runtime = Arc::new(runtime);
+        Ok(Self { rpc: rpc.clone(), chain, identity, records, store, runtime })
+    }
+
+    /// How providers of a task know this client.
+    fn contact(&self, delivery: &Delivery) -> Contact {
+        let session = Keypair::ed25519(self.identity.session(&delivery.salt));
+        let session = EndpointId::of(&session.public_key()).map_or([0; 32], |id| id.0);
+        let sealing = self.identity.sealing().public_key();
+        Contact { session: SessionKey(session), sealing, relay: Text::default() }
+    }
+
+    /// Packs program and input for a task.
+    pub fn pack(&self, program: &Program, input: &[u8], spec: Spec) -> Result<Packed, ClientError> {
+        let owner = self.identity.artifacts();
+        let limits = FolderLimits::default();
+        let folder = folder::pack(&self.store, program.folder(), &owner, &limits)?;
+        let key = ArtifactKey::generate(&mut rand::rng());
+        let delivery = Delivery {
+            name: Text::new(program.manifest.name.clone()).map_err(|_| ClientError::Name)?,
+            salt: rand::random(),
+            program: folder.manifest,
+            program_key: *folder.key.secret_bytes(),
+            files: List::new(folder.files).map_err(|_| ClientError::Name)?,
+            input: self.store.import_encrypted(&key, input)?,
+            input_key: *key.secret_bytes(),
+        };
+        let length = u64::try_from(input.len()).unwrap_or(u64::MAX);
+        Ok(Packed { spec, delivery, bytes: folder.bytes.saturating_add(length) })
+    }
+
+    /// The operation that submits a task.
+    fn operation(&self, packed: &Packed, budget: Money, escrow: Amount) -> MarketOperation {
+        let (spec, contact) = (packed.spec.clone().into(), self.contact(&packed.delivery));
+        MarketOperation::SubmitTask { spec, budget, escrow, contact }
+    }
+
+    /// Submits a task and waits until it is on chain. What it needs is kept first, so that nothing is
+    /// lost whatever happens then.
+    pub fn submit(
+        &self,
+        keypair: &Keypair,
+        packed: &Packed,
+        budget: Money,
+        escrow: Amount,
+    ) -> Result<TaskId, ClientError> {
+        let operation = Operation::Market(self.operation(packed, budget, escrow));
+        let mut id = None;
+        send_noted(&self.rpc, keypair, vec![operation], SUBMISSION, |transaction| {
+            let task = TaskId::of(&transaction, 0);
+            id = Some(task);
+            Ok::<(), ClientError>(self.records.task(task).begin(&packed.delivery)?)
+        })?;
+        id.ok_or(ClientError::Gone)
+    }
+
+    /// What is kept of a task.
+    pub fn record(&self, id: TaskId) -> Record {
+        self.records.task(id)
+    }
+
+    /// What is kept of all tasks.
+    pub const fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// An endpoint of this client that waits on a relay.
+    pub(crate) async fn endpoint(
+        &self,
+        delivery: &Delivery,
+        relay: RelayUrl,
+    ) -> Result<Endpoint, ClientError> {
+        let config = Config::on_relay(self.identity.session(&delivery.salt), relay);
+        let router = Holder::new(self.store.clone(), Open).answer_on(Router::default());
+        // Nobody dials a client; providers answer in the sessions that it opened.
+        Ok(Endpoint::bind(config, router, |_| false).await?)
+    }
+}

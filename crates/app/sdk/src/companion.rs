@@ -1,0 +1,179 @@
+//! One lease, from its award to its output: its provider is reached, briefed, followed and asked.
+
+use crate::attend::Happening;
+use crate::client::{Client, ClientError};
+use crate::records::{Delivery, Hearing, Record};
+use commonware_codec::{DecodeExt as _, Encode as _};
+use opengpu_crypto::SealPublicKey;
+use opengpu_link::artifact::{ArtifactKey, Grant};
+use opengpu_link::lease::{
+    BRIEF, Brief, FOLLOW, Follow, News, OUTPUT, Parcel, STATE, Standing, Wanted,
+};
+use opengpu_link::session::{Kind, SessionError};
+use opengpu_link::transfer::{self, Keep};
+use opengpu_link::{Address, Endpoint, Session};
+use opengpu_types::{ArtifactId, Checkpoint, LeaseId, Millis};
+use std::io::Read as _;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// Between two words of a provider more may lie than between two words of a person.
+const SILENCE: Duration = Duration::from_secs(24 * 3_600);
+/// Bytes of the largest state.
+const LARGEST_STATE: u64 = 300 << 20;
+
+/// Whoever attends one lease.
+pub(crate) struct Companion {
+    pub(crate) client: Client,
+    pub(crate) lease: LeaseId,
+    pub(crate) delivery: Delivery,
+    pub(crate) address: Address,
+    pub(crate) reader: SealPublicKey,
+    /// From where the lease goes on.
+    pub(crate) from: Option<Checkpoint>,
+    /// Whether it still works; otherwise only its output is wanted.
+    pub(crate) working: bool,
+    /// The newest checkpoint on chain.
+    pub(crate) reached: watch::Receiver<Option<Checkpoint>>,
+    pub(crate) happened: mpsc::UnboundedSender<(u8, Happening)>,
+}
+
+impl Companion {
+    /// Attends the lease until its output is here.
+    pub(crate) async fn accompany(mut self, endpoint: Arc<Endpoint>) -> Result<(), ClientError> {
+        let session = endpoint.dial(&self.address).await?;
+        let record = self.client.record(self.lease.task);
+        if self.working {
+            self.brief(&session, &record).await?;
+            self.tell(Happening::Briefed);
+            self.follow(&session, &record).await?;
+        }
+        let output = self.fetch(&session, OUTPUT, &Wanted { lease: self.lease }.encode()).await?;
+        record.keep_sent(self.lease.number, &output)?;
+        self.tell(Happening::Fetched);
+        session.close();
+        Ok(())
+    }
+
+    fn tell(&self, happening: Happening) {
+        // Whoever listened may have left.
+        let _ = self.happened.send((self.lease.number, happening));
+    }
+
+    /// Sends program, input and state, and says with which keys they are opened.
+    async fn brief(&self, session: &Session, record: &Record) -> Result<(), ClientError> {
+        let Delivery { program, program_key, files, input, input_key, .. } = &self.delivery;
+        let state = match self.from {
+            None => None,
+            Some(from) => {
+                let missing = || ClientError::Transfer("the state is not here".to_owned());
+                let bytes = record.state(from.state)?.ok_or_else(missing)?;
+                let key = ArtifactKey::generate(&mut rand::rng());
+                Some((self.client.store.import_encrypted(&key, &bytes[..])?, key))
+            }
+        };
+        let sent = files.iter().chain([program, input]).chain(state.as_ref().map(|(id, _)| id));
+        for artifact in sent {
+            let size = self.client.store.whole(artifact)?.outline().size();
+            let wish = Keep { artifact: *artifact, size, until: Millis(0) };
+            let put = transfer::put(session, wish, |_| {}).await;
+            put.map_err(|error| ClientError::Transfer(error.to_string()))?;
+        }
+        let grant = |artifact: ArtifactId, key: &ArtifactKey| {
+            Grant::issue(&mut rand::rng(), self.client.chain, artifact, key, self.reader)
+                .map_err(|error| ClientError::Transfer(error.to_string()))
+        };
+        let brief = Brief {
+            lease: self.lease,
+            program: grant(*program, &ArtifactKey::from_bytes(*program_key))?,
+            input: grant(*input, &ArtifactKey::from_bytes(*input_key))?,
+            state: state.as_ref().map(|(id, key)| grant(*id, key)).transpose()?,
+        };
+        session.call(BRIEF, &brief.encode()).await?;
+        Ok(())
+    }
+
+    /// Hears everything until the end, and keeps the state of each checkpoint on chain.
+    async fn follow(&mut self, session: &Session, record: &Record) -> Result<(), ClientError> {
+        let wish = Follow { lease: self.lease, from: 0 };
+        let (_, stream) = session.ask(FOLLOW, &wish.encode()).await?;
+        let (mut stream, mut hearing) = (stream.patient(SILENCE), record.hear(self.lease.number)?);
+        let mut reached = self.reached.clone();
+        loop {
+            tokio::select! {
+                news = stream.next() => {
+                    let Some(news) = news? else { break };
+                    let news = News::decode(news).map_err(|_| SessionError::Broken("not news"))?;
+                    self.hear(&mut hearing, news)?;
+                }
+                changed = reached.changed() => {
+                    let Ok(()) = changed else { break };
+                    let checkpoint = *reached.borrow_and_update();
+                    if let Some(checkpoint) = checkpoint {
+                        self.keep_state(session, record, &checkpoint).await?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&self, hearing: &mut Hearing, news: News) -> Result<(), ClientError> {
+        match news {
+            News::Begun { segments } => self.tell(Happening::Begun { segments }),
+            News::Reached { segment } => {
+                hearing.cut(segment)?;
+                self.tell(Happening::Reached { segment });
+            }
+            News::Emitted { bytes } => {
+                hearing.push(&bytes)?;
+                self.tell(Happening::Emitted { bytes: bytes.into_vec() });
+            }
+            News::Logged { bytes } => self.tell(Happening::Logged { bytes: bytes.into_vec() }),
+            News::Ended { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// With the state somebody else can go on if this provider is lost. A provider that cannot give it
+    /// now is asked again at the next checkpoint.
+    async fn keep_state(
+        &self,
+        session: &Session,
+        record: &Record,
+        checkpoint: &Checkpoint,
+    ) -> Result<(), ClientError> {
+        let wanted = Standing { lease: self.lease, segment: checkpoint.index };
+        let fetched = self.fetch(session, STATE, &wanted.encode()).await;
+        if let Ok(state) = fetched
+            && ArtifactId::of(&state) == checkpoint.state
+        {
+            record.keep_state(&state)?;
+            self.tell(Happening::Kept { segment: checkpoint.index });
+        }
+        Ok(())
+    }
+
+    /// Fetches what a parcel names, and opens it.
+    async fn fetch(
+        &self,
+        session: &Session,
+        kind: Kind,
+        request: &[u8],
+    ) -> Result<Vec<u8>, ClientError> {
+        let answer = session.call(kind, request).await?;
+        let broken = |_| SessionError::Broken("no parcel");
+        let Parcel { grant, .. } = Parcel::decode(answer).map_err(broken)?;
+        let (store, sessions) = (&self.client.store, std::slice::from_ref(session));
+        let got = transfer::get(store, grant.artifact, sessions, |_| {}).await;
+        got.map_err(|error| ClientError::Transfer(error.to_string()))?;
+        let key = grant.open(self.client.chain, &self.client.identity.sealing());
+        let key = key.map_err(|error| ClientError::Transfer(error.to_string()))?;
+        let mut bytes = Vec::new();
+        let plain = store.decrypt(&grant.artifact, &key)?;
+        plain.take(LARGEST_STATE.saturating_mul(8)).read_to_end(&mut bytes)?;
+        store.remove(&grant.artifact)?;
+        Ok(bytes)
+    }
+}

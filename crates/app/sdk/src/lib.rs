@@ -1,0 +1,36 @@
+//! Tasks from the side of a client: planned, submitted, briefed, followed, fetched and checked.
+//!
+//! ```text
+//!   Program, input ──► Wishes ──► Spec ──► submit ──► attend ──► output, checked
+//!                                   │                   │
+//!                                 quote            chain: phases, leases, commitments
+//!                                                  providers: briefs, news, states, outputs
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`wishes`] | what a client wants, as the chain has it; pure |
+//! | [`quote`] | which offers would take it, and what that costs |
+//! | [`identity`] | the secrets of a client: sessions, sealing, artifacts |
+//! | [`records`] | what is kept of tasks, so that anybody with the folder goes on |
+//! | [`output`] | the output of several leases, put together and checked; pure |
+//! | [`Client`] | all of it together |
+//!
+//! Invariants of absence: it holds no money and signs nothing but what it is told to submit; nothing
+//! leaves this machine in the clear; no byte of an output counts that the chain does not commit to.
+
+mod attend;
+mod client;
+mod companion;
+pub mod identity;
+pub mod output;
+pub mod quote;
+pub mod records;
+pub mod wishes;
+
+pub use attend::{Attended, Happening};
+pub use client::{Client, ClientError, Packed};
+pub use identity::Identity;
+pub use output::Unfit;
+pub use records::Records;
+pub use wishes::Wishes;

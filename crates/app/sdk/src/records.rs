@@ -1,0 +1,300 @@
+//! What is kept of tasks: one private folder for each, from which anybody who has it goes on.
+//!
+//! ```text
+//!   tasks/TASK/delivery    what is sent to every provider of the task, with its keys
+//!              task        the task as it was last seen on chain
+//!              0.bytes     what lease 0 added to the output, and
+//!              0.cuts      where its segments end
+//!              state       the state at the newest checkpoint
+//!              output      all of it, checked
+//! ```
+
+use crate::output::Sent;
+use commonware_codec::{DecodeExt as _, Encode as _};
+use opengpu_client::wallet::{FileError, create_folder};
+use opengpu_types::{ArtifactId, List, SegmentIndex, Task, TaskId, Text, codec_struct};
+use std::cmp::Reverse;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Most files of a program.
+const MOST_FILES: usize = 65_536;
+
+/// What is sent to every provider of a task.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// The name of the program.
+    pub name: Text<64>,
+    /// From which the session key of the task follows.
+    pub salt: [u8; 32],
+    /// The packed folder of the program.
+    pub program: ArtifactId,
+    /// Its key.
+    pub program_key: [u8; 32],
+    /// Files of the folder.
+    pub files: List<ArtifactId, MOST_FILES>,
+    /// The input.
+    pub input: ArtifactId,
+    /// Its key.
+    pub input_key: [u8; 32],
+}
+
+codec_struct!(Delivery { name, salt, program, program_key, files, input, input_key });
+
+impl std::fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Delivery").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// One end of a segment as it is kept.
+struct Cut {
+    segment: SegmentIndex,
+    end: u64,
+}
+
+codec_struct!(Cut { segment, end });
+
+/// Bytes of a cut.
+const CUT: usize = 12;
+
+/// The tasks of a home folder.
+#[derive(Clone, Debug)]
+pub struct Records(PathBuf);
+
+impl Records {
+    /// In this folder, which is made private if it is new.
+    pub fn open(folder: &Path) -> Result<Self, FileError> {
+        create_folder(folder)?;
+        Ok(Self(folder.to_owned()))
+    }
+
+    /// All tasks, the newest first.
+    pub fn tasks(&self) -> io::Result<Vec<TaskId>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.0)? {
+            let entry = entry?;
+            let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            if let Some(id) = id {
+                found.push((entry.metadata()?.modified()?, id));
+            }
+        }
+        found.sort_by_key(|(modified, _)| Reverse(*modified));
+        Ok(found.into_iter().map(|(_, id)| id).collect())
+    }
+
+    /// The record of a task.
+    pub fn task(&self, id: TaskId) -> Record {
+        Record(self.0.join(id.to_string()))
+    }
+}
+
+/// The record of one task.
+#[derive(Clone, Debug)]
+pub struct Record(PathBuf);
+
+impl Record {
+    /// Begins it.
+    pub fn begin(&self, delivery: &Delivery) -> Result<(), FileError> {
+        create_folder(&self.0)?;
+        let written = self.write("delivery", &delivery.encode());
+        written.map_err(|source| FileError::io(&self.0, source))
+    }
+
+    /// Attends the task in this process alone, as long as the file is open; none if another process does.
+    pub fn attend(&self) -> io::Result<Option<File>> {
+        let file = File::create(self.0.join("attended"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(fs::TryLockError::WouldBlock) => Ok(None),
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// What is sent; none if the task was submitted elsewhere.
+    pub fn delivery(&self) -> io::Result<Option<Delivery>> {
+        self.decoded("delivery", |bytes| Delivery::decode(bytes).ok())
+    }
+
+    /// The task as it was last seen.
+    pub fn seen(&self) -> io::Result<Option<Task>> {
+        self.decoded("task", |bytes| Task::decode(bytes).ok())
+    }
+
+    /// Keeps the task as it is now.
+    pub fn see(&self, task: &Task) -> io::Result<()> {
+        self.write("task", &task.encode())
+    }
+
+    /// What a lease has sent so far.
+    pub fn sent(&self, lease: u8) -> io::Result<Option<Sent>> {
+        let Some(bytes) = self.read(&bytes_of(lease))? else { return Ok(None) };
+        let cuts = self.read(&cuts_of(lease))?.unwrap_or_default();
+        let cuts = cuts.chunks_exact(CUT).filter_map(|cut| Cut::decode(cut.to_vec()).ok());
+        Ok(Some(Sent { bytes, cuts: cuts.map(|cut| (cut.segment, cut.end)).collect() }))
+    }
+
+    /// Begins to keep what a lease sends, from its first byte on.
+    pub fn hear(&self, lease: u8) -> io::Result<Hearing> {
+        let open = |name: String| File::create(self.0.join(name));
+        Ok(Hearing { bytes: open(bytes_of(lease))?, cuts: open(cuts_of(lease))?, length: 0 })
+    }
+
+    /// Keeps all that a lease added, as it was fetched in the end.
+    pub fn keep_sent(&self, lease: u8, bytes: &[u8]) -> io::Result<()> {
+        self.write(&bytes_of(lease), bytes)
+    }
+
+    /// The newest state, if it is this one.
+    pub fn state(&self, wanted: ArtifactId) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.read("state")?.filter(|bytes| ArtifactId::of(bytes) == wanted))
+    }
+
+    /// Keeps the newest state.
+    pub fn keep_state(&self, bytes: &[u8]) -> io::Result<()> {
+        self.write("state", bytes)
+    }
+
+    /// Where the output is.
+    pub fn output(&self) -> PathBuf {
+        self.0.join("output")
+    }
+
+    /// Keeps the output.
+    pub fn keep_output(&self, bytes: &[u8]) -> io::Result<()> {
+        self.write("output", bytes)
+    }
+
+    fn decoded<T>(
+        &self,
+        name: &str,
+        decode: impl FnOnce(Vec<u8>) -> Option<T>,
+    ) -> io::Result<Option<T>> {
+        let Some(bytes) = self.read(name)? else { return Ok(None) };
+        let damaged = || io::Error::other(format!("{} is damaged", self.0.join(name).display()));
+        decode(bytes).map(Some).ok_or_else(damaged)
+    }
+
+    fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        match fs::read(self.0.join(name)) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A file is there as a whole or not at all.
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let new = self.0.join(format!(".{name}-{}", std::process::id()));
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(new, self.0.join(name))
+    }
+}
+
+fn bytes_of(lease: u8) -> String {
+    format!("{lease}.bytes")
+}
+
+fn cuts_of(lease: u8) -> String {
+    format!("{lease}.cuts")
+}
+
+/// What one lease sends, on its way to the disk.
+#[derive(Debug)]
+pub struct Hearing {
+    bytes: File,
+    cuts: File,
+    length: u64,
+}
+
+impl Hearing {
+    /// The next bytes.
+    pub fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.bytes.write_all(bytes)?;
+        self.length = self.length.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        Ok(())
+    }
+
+    /// A segment is over.
+    pub fn cut(&mut self, segment: SegmentIndex) -> io::Result<()> {
+        self.cuts.write_all(&Cut { segment, end: self.length }.encode())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opengpu_crypto::Digest;
+
+    const TASK: TaskId = TaskId(Digest([7; 32]));
+
+    fn delivery() -> Delivery {
+        Delivery {
+            name: Text::new("heat").unwrap(),
+            salt: [3; 32],
+            program: ArtifactId::of(b"program"),
+            program_key: [1; 32],
+            files: List::new(vec![ArtifactId::of(b"file")]).unwrap(),
+            input: ArtifactId::of(b"input"),
+            input_key: [2; 32],
+        }
+    }
+
+    #[test]
+    fn what_is_kept_of_a_task_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&folder.path().join("tasks")).unwrap();
+        assert!(records.tasks().unwrap().is_empty());
+        let record = records.task(TASK);
+        assert_eq!(record.delivery().unwrap(), None);
+        record.begin(&delivery()).unwrap();
+        assert_eq!(record.delivery().unwrap(), Some(delivery()));
+        assert_eq!(records.tasks().unwrap(), [TASK]);
+        record.keep_state(b"state").unwrap();
+        assert_eq!(record.state(ArtifactId::of(b"state")).unwrap(), Some(b"state".to_vec()));
+        assert_eq!(record.state(ArtifactId::of(b"other")).unwrap(), None);
+    }
+
+    #[test]
+    fn what_a_lease_sends_is_kept_with_its_cuts_and_begins_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let record = Records::open(folder.path()).unwrap().task(TASK);
+        record.begin(&delivery()).unwrap();
+        assert_eq!(record.sent(3).unwrap(), None);
+        for _ in 0..2 {
+            let mut hearing = record.hear(3).unwrap();
+            hearing.cut(SegmentIndex(0)).unwrap();
+            hearing.push(b"ab").unwrap();
+            hearing.push(b"c").unwrap();
+            hearing.cut(SegmentIndex(1)).unwrap();
+            let sent = record.sent(3).unwrap().unwrap();
+            assert_eq!(sent.bytes, b"abc");
+            assert_eq!(sent.cuts, [(SegmentIndex(0), 0), (SegmentIndex(1), 3)]);
+        }
+    }
+
+    #[test]
+    fn a_task_is_attended_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let record = Records::open(folder.path()).unwrap().task(TASK);
+        record.begin(&delivery()).unwrap();
+        let held = record.attend().unwrap();
+        assert!(held.is_some());
+        assert!(record.attend().unwrap().is_none());
+        drop(held);
+        assert!(record.attend().unwrap().is_some());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_else_reads_the_folder() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tasks");
+        Records::open(&path).unwrap();
+        assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o077, 0);
+    }
+}
