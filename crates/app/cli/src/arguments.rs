@@ -1,8 +1,8 @@
 //! The words of the command line that all nouns have in common.
 
 use crate::{
-    chain, dev, device, exec, exit::Complaint, market, model, node, output::Format, stake, tx,
-    wallet,
+    chain, dev, device, exec, exit::Complaint, market, model, node, output::Format, stake, task,
+    tx, wallet,
 };
 use clap::{Args, Parser, Subcommand, ValueEnum as _};
 use clap_complete::Shell;
@@ -92,6 +92,17 @@ pub(crate) enum Noun {
     /// Validators and delegation.
     #[command(subcommand)]
     Stake(stake::Command),
+    /// What a task would cost, and who would run it.
+    Quote(Box<task::quote::Arguments>),
+    /// Run a program on the network.
+    Run(Box<task::run::Arguments>),
+    /// What happened to a task.
+    Logs(task::logs::Arguments),
+    /// Fetch the output of a task, checked against the chain.
+    Pull(task::pull::Arguments),
+    /// How a task was settled, as a file that anyone can check.
+    #[command(subcommand)]
+    Receipt(task::receipt::Command),
     /// What providers offer now.
     Offers(market::Offers),
     /// Your open tasks.

@@ -25,6 +25,7 @@ mod output;
 mod quiet;
 mod stake;
 mod submit;
+mod task;
 mod tx;
 mod values;
 mod verify;
@@ -66,6 +67,11 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Noun::Wallet(command) => wallet::run(&context, command),
         Noun::Tx(command) => tx::run(&context, command),
         Noun::Stake(command) => stake::run(&context, command),
+        Noun::Quote(arguments) => task::quote::run(&context, &arguments),
+        Noun::Run(arguments) => task::run::run(&context, &arguments),
+        Noun::Logs(arguments) => task::logs::run(&context, &arguments),
+        Noun::Pull(arguments) => task::pull::run(&context, &arguments),
+        Noun::Receipt(command) => task::receipt::run(&context, command),
         Noun::Offers(wanted) => market::offers(&context, &wanted),
         Noun::Ps(wanted) => market::ps(&context, &wanted),
         Noun::Stop(stop) => market::stop(&context, &stop),

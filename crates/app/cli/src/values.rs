@@ -4,8 +4,8 @@ use clap::ValueEnum;
 use opengpu_client::api::{HexError, digest_from_text, hex_from_text};
 use opengpu_crypto::KeyKind;
 use opengpu_types::{
-    Address, ClassIndex, ConsensusKey, Digest, Epoch, Key, Millis, Permille, Purpose,
-    TransactionId, UnbondingId,
+    Address, Amount, ClassIndex, ConsensusKey, Digest, Epoch, Key, Millis, Money, Permille,
+    Purpose, RateUnit, TransactionId, UnbondingId,
 };
 
 /// `5%`, `2.5%`.
@@ -32,6 +32,18 @@ pub(crate) fn span(text: &str) -> Result<Millis, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let count: u64 = number.parse().map_err(|_| wrong())?;
     count.checked_mul(unit).map(Millis).ok_or_else(wrong)
+}
+
+/// `2` oGPU, `0.5usd`.
+pub(crate) fn money(text: &str) -> Result<Money, String> {
+    let lower = text.trim().to_ascii_lowercase();
+    let (number, unit) = match (lower.strip_suffix("usd"), lower.strip_suffix("ogpu")) {
+        (Some(number), _) => (number, RateUnit::Usd),
+        (_, Some(number)) => (number, RateUnit::OGpu),
+        (None, None) => (lower.as_str(), RateUnit::OGpu),
+    };
+    let amount = number.trim().parse::<Amount>();
+    amount.map(|amount| Money { amount, unit }).map_err(|error| format!("`{text}`: {error}"))
 }
 
 /// The id of a transaction.

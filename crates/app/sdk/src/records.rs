@@ -5,6 +5,7 @@
 //!              task        the task as it was last seen on chain
 //!              0.bytes     what lease 0 added to the output, and
 //!              0.cuts      where its segments end
+//!              journal     what happened, for people
 //!              state       the state at the newest checkpoint
 //!              output      all of it, checked
 //! ```
@@ -154,6 +155,11 @@ impl Record {
     /// Keeps the newest state.
     pub fn keep_state(&self, bytes: &[u8]) -> io::Result<()> {
         self.write("state", bytes)
+    }
+
+    /// Where what happens is written down.
+    pub fn journal(&self) -> PathBuf {
+        self.0.join("journal")
     }
 
     /// Where the output is.

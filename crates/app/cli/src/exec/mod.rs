@@ -43,6 +43,14 @@ pub(crate) enum Command {
     Shell(shell::Arguments),
 }
 
+pub(crate) use part::Target;
+pub(crate) use run::{input, run_here};
+
+/// Where an output goes; what cannot be written is found before the run and not after it.
+pub(crate) fn target<'a>(path: Option<&'a Path>, input: Option<&Path>) -> Result<Target<'a>> {
+    Target::new(path, input)
+}
+
 pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
     match command {
         Command::Run(arguments) => {
@@ -104,7 +112,7 @@ pub(crate) fn complaint(fault: &Fault) -> Complaint {
 }
 
 /// A program's path as people mean it: what is missing is named.
-fn existing(path: &Path) -> Result<&Path> {
+pub(crate) fn existing(path: &Path) -> Result<&Path> {
     if path.is_file() || path.join(MANIFEST).exists() {
         return Ok(path);
     }

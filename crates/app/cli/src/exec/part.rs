@@ -86,7 +86,7 @@ impl Plan<'_> {
 }
 
 /// Where the output goes beside the run's own folder.
-pub(super) enum Target<'a> {
+pub(crate) enum Target<'a> {
     Nowhere,
     Stdout,
     File(&'a Path),

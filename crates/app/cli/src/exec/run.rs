@@ -38,7 +38,8 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     let target = Target::new(arguments.out.as_deref(), arguments.input.as_deref())?;
     let runs = Runs::new(context);
     let unfinished = runs.begin()?;
-    keep_input(&program, arguments.input.as_deref(), unfinished.path())?;
+    let input = input(&program, arguments.input.as_deref())?;
+    artifact::write(&unfinished.path().join(INPUT), &input)?;
     let plan = Plan {
         program: &program,
         unfinished,
@@ -51,8 +52,20 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     plan.carry_out(context, &runs)
 }
 
-/// Copies the input into the run's folder.
-fn keep_input(program: &Program, given: Option<&Path>, folder: &Path) -> Result<()> {
+/// The same with the usual settings, for `opengpu run --local`.
+pub(crate) fn run_here(
+    context: &Context,
+    program: &Path,
+    input: Option<PathBuf>,
+    out: Option<PathBuf>,
+) -> Result<()> {
+    let machine = super::Machine { threads: None, device: None };
+    let program = program.to_owned();
+    run(context, &Arguments { program, input, out, segments: None, until: None, machine })
+}
+
+/// The input that is given, or the program's own example.
+pub(crate) fn input(program: &Program, given: Option<&Path>) -> Result<Vec<u8>> {
     let own = || program.manifest.input.as_deref().map(|name| program.path(name)).transpose();
     let path = match given {
         Some(path) => Some(path.to_owned()),
@@ -63,16 +76,17 @@ fn keep_input(program: &Program, given: Option<&Path>, folder: &Path) -> Result<
         Some(given) if given == Path::new(STREAM) => artifact::take(io::stdin().lock(), limit),
         _ => artifact::read(path, limit),
     };
-    let bytes = match &path {
+    match &path {
         Some(path) => read(path).map_err(|error| {
             let message = format!("the input {} cannot be read: {error}", path.display());
             let complaint = Complaint::usage(message);
             if given.is_some() {
                 return complaint;
             }
-            complaint.hint("name one with --input; `cargo xtask models` fetches those of examples")
-        })?,
-        None => Vec::new(),
-    };
-    Ok(artifact::write(&folder.join(INPUT), &bytes)?)
+            let hint = "name one with --input; `cargo xtask models` fetches those of examples";
+            complaint.hint(hint)
+        }),
+        None => Ok(Vec::new()),
+    }
+    .map_err(Into::into)
 }

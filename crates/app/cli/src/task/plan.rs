@@ -1,0 +1,161 @@
+//! What would happen, before it does: the task, what it costs, who sees it, who would run it.
+
+use super::wanted::Wanted;
+use crate::{
+    context::Context,
+    exit::{Complaint, Exit},
+    output::{facts, percent, span, table},
+};
+use anyhow::Result;
+use opengpu_client::market;
+use opengpu_exec::Program;
+use opengpu_sdk::quote::{Quote, quote};
+use opengpu_types::{
+    Address, Allocating, Amount, ArtifactId, Class, Eyes, MarketParameters, Spec, Trust,
+};
+use serde_json::{Value, json};
+
+/// Offers that are shown.
+const SHOWN: usize = 5;
+
+/// A task that is not submitted yet.
+pub(super) struct Plan {
+    pub(super) program: Program,
+    pub(super) input: Vec<u8>,
+    pub(super) spec: Spec,
+    /// Tokens that the budget is now.
+    pub(super) escrow: Amount,
+    /// Tokens that are held beside it.
+    lock: Amount,
+    quote: Quote,
+}
+
+impl Plan {
+    pub(super) fn make(context: &Context, wanted: &Wanted, client: Address) -> Result<Self> {
+        let program = wanted.open()?;
+        let input = crate::exec::input(&program, wanted.input.as_deref())?;
+        let spec = wanted.wishes()?.spec(&program, ArtifactId::of(&input));
+        let parameters: MarketParameters = context.rpc.parameters()?.parameters.market;
+        let large = || Complaint::usage("the budget is larger than money can be");
+        let escrow = wanted.budget.in_tokens(parameters.dollar).ok_or_else(large)?;
+        let lock = parameters.client_lock.of(escrow);
+        let offers = market::offers(&context.rpc)?;
+        let quote = quote(&spec, &client, &offers, parameters.dollar);
+        Ok(Self { program, input, spec, escrow, lock, quote })
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let fitting = self.quote.fitting.iter().map(|it| {
+            json!({
+                "provider": it.provider.to_string(),
+                "rate_per_second": it.rate.to_string(),
+                "predicted_ms": it.predicted.0,
+                "cost": it.cost.to_string(),
+                "reliability_permille": it.reliability.get(),
+            })
+        });
+        let others = self.quote.others.iter();
+        let others = others.map(|(who, why)| json!({ "provider": who.to_string(), "why": why }));
+        json!({
+            "program": self.spec.program.to_string(),
+            "name": self.program.manifest.name,
+            "input": self.spec.input.to_string(),
+            "escrow": self.escrow.to_string(),
+            "lock": self.lock.to_string(),
+            "trust": self.spec.requirements.trust.to_string(),
+            "fitting": fitting.collect::<Vec<_>>(),
+            "others": others.collect::<Vec<_>>(),
+        })
+    }
+
+    pub(super) fn text(&self) -> String {
+        let Spec { requirements, segments, work, .. } = &self.spec;
+        let finding = match self.spec.allocating {
+            Allocating::Spot => "the best standing offer, at once",
+            Allocating::Auction => "a sealed auction; the second best bid sets what is paid",
+        };
+        let manifest = &self.program.manifest;
+        let told = facts([
+            ("program", format!("{} ({}), {segments} segments", manifest.name, manifest.kind)),
+            ("input", format!("{} bytes", self.input.len())),
+            ("work", format!("{} million {} operations", work.amount, work.measure)),
+            ("at most", format!("{} oGPU, and {} held until the end", self.escrow, self.lock)),
+            ("at longest", span(requirements.longest)),
+            ("found by", finding.to_owned()),
+            ("trust", format!("{}: {}", requirements.trust, trust(requirements.trust))),
+            ("compared", compared(self.spec.class).to_owned()),
+            ("who sees it", eyes(self.spec.eyes).to_owned()),
+        ]);
+        format!("{told}\n\n{}", self.offers())
+    }
+
+    fn offers(&self) -> String {
+        if self.quote.fitting.is_empty() {
+            let mut text = "No standing offer fits:".to_owned();
+            for (provider, reasons) in self.quote.others.iter().take(SHOWN) {
+                text.push_str(&format!("\n  {provider}: {}", reasons.join("; ")));
+            }
+            if self.quote.others.is_empty() {
+                text.push_str(" nobody offers anything now.");
+            }
+            return text;
+        }
+        let rows = self.quote.fitting.iter().take(SHOWN).map(|it| {
+            [
+                it.provider.to_string(),
+                format!("{}/s", it.rate),
+                span(it.predicted),
+                it.cost.to_string(),
+                percent(it.reliability),
+            ]
+        });
+        table(["would run it", "rate", "predicted", "costs", "reliable"], rows)
+    }
+
+    /// A spot task that nobody would take is not worth a fee.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.spec.allocating == Allocating::Auction || !self.quote.fitting.is_empty() {
+            return Ok(());
+        }
+        let complaint = Complaint::new(Exit::NoCapacity, "no standing offer fits this task");
+        let hint = "look at `opengpu offers`, allow more (--budget, --max-duration), or hold an \
+                    auction with --auction";
+        Err(complaint.hint(hint).into())
+    }
+}
+
+/// What a trust level means here and now.
+const fn trust(trust: Trust) -> &'static str {
+    match trust {
+        Trust::Fast => "nobody checks it; the provider's record is all there is",
+        Trust::Checked => {
+            "the provider commits to every segment on chain; drawn audits come with Proof of Sync, \
+             until then you can run any segment again yourself"
+        }
+        Trust::Replicated => "several providers run it, and their outputs are compared on chain",
+        Trust::Confidential => "only attested devices run it",
+    }
+}
+
+const fn compared(class: Class) -> &'static str {
+    match class {
+        Class::Nothing => "it cannot be repeated exactly",
+        Class::Exact => "every byte is the same wherever it runs",
+        Class::Tolerance => "numbers may differ a little",
+        Class::Likelihood => "words may differ as the model allows",
+        Class::Perceptual => "pictures that look the same are the same",
+        Class::Replicate(_) => "outputs of several providers must be equal",
+        Class::Predicate(_) => "a program of yours judges the output",
+        Class::Attested => "the device vouches for it",
+    }
+}
+
+const fn eyes(eyes: Eyes) -> &'static str {
+    match eyes {
+        Eyes::Anyone => "whichever provider runs it; nobody else, on the way or on chain",
+        Eyes::Allowed => "the providers that you named; nobody else, on the way or on chain",
+        Eyes::Attested => "attested devices alone",
+        Eyes::Client => "you alone",
+        Eyes::Nobody => "nobody",
+    }
+}

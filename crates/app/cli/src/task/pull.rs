@@ -1,0 +1,118 @@
+//! `opengpu pull`: the output of a task, checked against the chain.
+
+use super::{attendance, client, run};
+use crate::{
+    context::Context,
+    exec::{self, Target},
+    exit::{Complaint, Exit},
+    output::{lines, span},
+};
+use anyhow::{Context as _, Result};
+use clap::Args;
+use opengpu_exec::artifact;
+use opengpu_sdk::{Attended, Client, Unfit};
+use opengpu_types::{ArtifactId, Millis, Task, TaskId, TaskPhase};
+use serde_json::json;
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    sync::atomic::Ordering,
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The task.
+    task: TaskId,
+    /// Where the output goes; `-` is standard output. It is kept with the task in any case.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Do not wait for a task that has not ended.
+    #[arg(long)]
+    no_wait: bool,
+    /// Say nothing.
+    #[arg(long, hide = true)]
+    quiet: bool,
+}
+
+pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
+    let (client, id) = (client(context)?, arguments.task);
+    run::known(&client, id)?;
+    let target = exec::target(arguments.out.as_deref(), None)?;
+    let task = client.task(id)?;
+    if arguments.no_wait && task.is_none_or(|task| !task.is_closed()) {
+        let complaint = Complaint::new(Exit::Failed, "the task has not ended");
+        return Err(complaint.hint(format!("watch it: opengpu logs -f {id}")).into());
+    }
+    let left = attendance::left_by_signal()?;
+    loop {
+        match attendance::attend(context, &client, id, &left)? {
+            Some(Attended::Ended { .. }) if arguments.quiet => return Ok(()),
+            Some(Attended::Ended { task, output }) => {
+                return conclude(context, &client, id, &task, output, &target);
+            }
+            // Another process has it until its end.
+            None if !left.load(Ordering::SeqCst) => attendance::wait(&client, id, &left)?,
+            Some(Attended::Left) | None => {
+                return Err(Complaint::new(Exit::Failed, "stopped; the task goes on").into());
+            }
+        }
+    }
+}
+
+/// Tells how a task ended, and puts its output where it is wanted.
+pub(super) fn conclude(
+    context: &Context,
+    client: &Client,
+    id: TaskId,
+    task: &Task,
+    output: Result<Vec<u8>, Unfit>,
+    target: &Target<'_>,
+) -> Result<()> {
+    let TaskPhase::Closed { reason, at } = task.phase else {
+        return Err(Complaint::new(Exit::Failed, "the task has not ended").into());
+    };
+    let output = output.map_err(|why| {
+        let told = format!("the task ended ({}) without an output: {why}", reason.name());
+        let exit = match why {
+            Unfit::Other(_) => Exit::Verification,
+            Unfit::Unfinished | Unfit::Missing(_) => Exit::Failed,
+        };
+        let refund = format!("{} oGPU of {} came back", task.refunded, task.deposited);
+        Complaint::new(exit, told).hint(refund)
+    })?;
+    match target {
+        Target::Stdout => io::stdout().lock().write_all(&output)?,
+        Target::File(path) => {
+            artifact::write(path, &output).with_context(|| format!("writing {}", path.display()))?
+        }
+        Target::Nowhere => {}
+    }
+    let took = Millis(at.0.saturating_sub(task.submitted.0));
+    let (address, place) = (ArtifactId::of(&output), client.record(id).output());
+    let providers: Vec<_> = task.leases.iter().map(|lease| lease.provider.to_string()).collect();
+    let data = json!({
+        "task": id.to_string(),
+        "ended": reason.name(),
+        "paid": task.paid.to_string(),
+        "refunded": task.refunded.to_string(),
+        "took_ms": took.0,
+        "providers": providers,
+        "output": address.to_string(),
+        "output_file": place,
+        "bytes": output.len(),
+    });
+    if matches!(target, Target::Stdout) {
+        return Ok(());
+    }
+    context.output.show(&data, |_| {
+        lines([
+            ("task", id.to_string()),
+            ("ended", reason.name().to_owned()),
+            ("paid", format!("{} oGPU, {} came back", task.paid, task.refunded)),
+            ("took", span(took)),
+            ("run by", providers.join(", ")),
+            ("output", format!("{} bytes, as committed to on chain", output.len())),
+            ("", place.display().to_string()),
+        ])
+    })
+}

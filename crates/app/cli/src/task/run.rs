@@ -1,0 +1,106 @@
+//! `opengpu run`: a program on the network, from the plan to the output.
+
+use super::{attendance, client, plan::Plan, pull, wanted::Wanted};
+use crate::{context::Context, exec, exit::Complaint};
+use anyhow::{Context as _, Result};
+use clap::Args;
+use opengpu_sdk::{Attended, Client};
+use opengpu_types::TaskId;
+use serde_json::json;
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    wanted: Wanted,
+    /// Key that pays [default: `wallet` in config.toml].
+    #[arg(long, value_name = "NAME")]
+    from: Option<String>,
+    /// Where the output goes; `-` is standard output. It is kept with the task in any case.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Show what would happen, and stop.
+    #[arg(long)]
+    dry_run: bool,
+    /// Return as soon as the task is on chain; a process in the background attends it.
+    #[arg(long, conflicts_with_all = ["out", "local"])]
+    detach: bool,
+    /// Run the same on this machine instead, for nothing.
+    #[arg(long, conflicts_with = "dry_run")]
+    local: bool,
+}
+
+pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
+    let Arguments { wanted, out, .. } = arguments;
+    if arguments.local {
+        context.make_home()?;
+        return exec::run_here(context, &wanted.program, wanted.input.clone(), out.clone());
+    }
+    let name = context.wallet_name(arguments.from.as_deref())?;
+    let plan = Plan::make(context, wanted, context.address(&name)?)?;
+    if arguments.dry_run {
+        return context.output.show(&plan.json(), |_| plan.text());
+    }
+    let target = exec::target(out.as_deref(), wanted.input.as_deref())?;
+    context.output.note(plan.text());
+    plan.check()?;
+    context.confirm(&format!("Run it for at most {} oGPU?", plan.escrow))?;
+    let (client, keypair) = (client(context)?, context.unlock(&name)?);
+    let packed = client.pack(&plan.program, &plan.input, plan.spec.clone())?;
+    let id = client.submit(&keypair, &packed, wanted.budget, plan.escrow)?;
+    context.output.note(format!("task {id}"));
+    if arguments.detach {
+        attend_in_background(context, id)?;
+        let json = json!({ "task": id.to_string() });
+        context.output.show(&json, |_| id.to_string())?;
+        context.output.note(how_to_return(id));
+        return Ok(());
+    }
+    attend(context, &client, id, &target)
+}
+
+/// Attends a task until its end, or until the user leaves.
+fn attend(context: &Context, client: &Client, id: TaskId, target: &exec::Target<'_>) -> Result<()> {
+    let left = attendance::left_by_signal()?;
+    let attended = attendance::attend(context, client, id, &left)?;
+    match attended.context("another process attends this task")? {
+        Attended::Left => {
+            attend_in_background(context, id)?;
+            context.output.note(format!("The task goes on. {}", how_to_return(id)));
+            Ok(())
+        }
+        Attended::Ended { task, output } => {
+            pull::conclude(context, client, id, &task, output, target)
+        }
+    }
+}
+
+fn how_to_return(id: TaskId) -> String {
+    format!(
+        "Watch it: opengpu logs -f {id}; fetch its output: opengpu pull {id}; end it: opengpu stop {id}"
+    )
+}
+
+/// Has a process of its own attend a task: providers are briefed, states and the output are fetched.
+fn attend_in_background(context: &Context, id: TaskId) -> Result<()> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("--home").arg(&context.home).args(["--node", context.rpc.url()]);
+    command.args(["pull", "--quiet", &id.to_string()]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    command.spawn().context("starting the process that attends the task")?;
+    Ok(())
+}
+
+/// Complains of a task that this folder knows nothing of.
+pub(super) fn known(client: &Client, id: TaskId) -> Result<()> {
+    if client.record(id).delivery()?.is_some() {
+        return Ok(());
+    }
+    let complaint = Complaint::usage(format!("task {id} was not submitted from this home folder"));
+    Err(complaint.hint("name the folder with --home; only it has the keys of the output").into())
+}
