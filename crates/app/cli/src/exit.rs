@@ -9,6 +9,7 @@ use opengpu_crypto::KeystoreError;
 use opengpu_exec::{Refusal, StartError};
 use opengpu_light::VerifyError;
 use opengpu_node::{DataError, NodeError};
+use opengpu_sdk::{ClientError, Unfit};
 use std::{
     io::{ErrorKind, Write as _},
     process::ExitCode,
@@ -112,49 +113,64 @@ fn sentence(error: &Error) -> String {
 
 /// What kind of error it is, and what to do about it.
 fn classify(error: &Error) -> (Exit, Option<String>) {
-    for cause in error.chain() {
-        if let Some(it) = cause.downcast_ref::<Complaint>() {
-            return (it.exit, it.hint.clone());
-        }
-        if let Some(it) = cause.downcast_ref::<WalletError>() {
-            return (of_wallet(it), it.hint());
-        }
-        if let Some(it) = cause.downcast_ref::<FollowError>() {
-            return of_follow(it);
-        }
-        if let Some(it) = cause.downcast_ref::<SendError>() {
-            match it {
-                SendError::Refused { code, .. } | SendError::Failed { code, .. } => {
-                    return (of_code(code), None);
-                }
-                SendError::Follow(it) => return of_follow(it),
-                SendError::Rpc(it) => return of_rpc(it),
-                SendError::Build(it) => return (of_build(it), None),
-            }
-        }
-        if cause.is::<VerifyError>() {
-            return (Exit::Verification, None);
-        }
-        if let Some(it) = cause.downcast_ref::<RpcError>() {
-            return of_rpc(it);
-        }
-        if let Some(it) = cause.downcast_ref::<BuildError>() {
-            return (of_build(it), None);
-        }
-        if let Some(it) = cause.downcast_ref::<FileError>() {
-            return (of_file(it), it.hint());
-        }
-        if let Some(it) = cause.downcast_ref::<NodeError>() {
-            return of_node(it, error);
-        }
-        if cause.is::<Refusal>() || matches!(cause.downcast_ref(), Some(StartError::Refused(_))) {
-            return (Exit::Usage, None);
-        }
-        if let Some(NodeKeysError::File(it)) = cause.downcast_ref::<NodeKeysError>() {
-            return (of_file(it), it.hint());
-        }
+    let node = error.chain().find_map(|cause| cause.downcast_ref::<NodeError>());
+    let found = error.chain().find_map(of_cause);
+    let of_node = || node.map(|it| of_node(it, error));
+    found.or_else(of_node).unwrap_or((Exit::Failed, None))
+}
+
+/// What kind of error one cause is, if it is of a kind.
+fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<String>)> {
+    if let Some(it) = cause.downcast_ref::<Complaint>() {
+        return Some((it.exit, it.hint.clone()));
     }
-    (Exit::Failed, None)
+    if let Some(it) = cause.downcast_ref::<WalletError>() {
+        return Some((of_wallet(it), it.hint()));
+    }
+    if let Some(it) = cause.downcast_ref::<FollowError>() {
+        return Some(of_follow(it));
+    }
+    if let Some(it) = cause.downcast_ref::<SendError>() {
+        return Some(match it {
+            SendError::Refused { code, .. } | SendError::Failed { code, .. } => {
+                (of_code(code), None)
+            }
+            SendError::Follow(it) => of_follow(it),
+            SendError::Rpc(it) => of_rpc(it),
+            SendError::Build(it) => (of_build(it), None),
+        });
+    }
+    if cause.is::<VerifyError>() {
+        return Some((Exit::Verification, None));
+    }
+    if let Some(it) = cause.downcast_ref::<RpcError>() {
+        return Some(of_rpc(it));
+    }
+    if let Some(it) = cause.downcast_ref::<BuildError>() {
+        return Some((of_build(it), None));
+    }
+    if let Some(it) = cause.downcast_ref::<FileError>() {
+        return Some((of_file(it), it.hint()));
+    }
+    if cause.is::<Refusal>() || matches!(cause.downcast_ref(), Some(StartError::Refused(_))) {
+        return Some((Exit::Usage, None));
+    }
+    if let Some(NodeKeysError::File(it)) = cause.downcast_ref::<NodeKeysError>() {
+        return Some((of_file(it), it.hint()));
+    }
+    of_client(cause.downcast_ref()?)
+}
+
+/// An error of a task tells the words of its cause as its own, so its cause is looked at here.
+fn of_client(error: &ClientError) -> Option<(Exit, Option<String>)> {
+    match error {
+        ClientError::Rpc(it) => of_cause(it),
+        ClientError::Send(it) => of_cause(it),
+        ClientError::File(it) => of_cause(it),
+        ClientError::Output(Unfit::Other(_)) => Some((Exit::Verification, None)),
+        ClientError::NoTask(_) | ClientError::Elsewhere => Some((Exit::Usage, None)),
+        _ => None,
+    }
 }
 
 fn of_wallet(error: &WalletError) -> Exit {

@@ -97,3 +97,144 @@ pub fn join(task: &Task, mut sent: impl FnMut(u8) -> Option<Sent>) -> Result<Vec
     parts.reverse();
     Ok(parts.concat())
 }
+
+#[cfg(test)]
+#[expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    reason = "a test stops where it fails"
+)]
+mod tests {
+    use super::*;
+    use opengpu_types::{
+        Address, Amount, Commitment, Contact, Ending, LeasePhase, List, Millis, Money, SessionKey,
+        TaskPhase, Text, Usage,
+    };
+
+    /// What segments of a whole run add.
+    const ADDED: [&[u8]; 4] = [b"", b"ab", b"", b"cde"];
+
+    fn checkpoint(index: u32) -> Checkpoint {
+        let until = usize::try_from(index).unwrap();
+        let emitted = ADDED[..=until]
+            .iter()
+            .fold(Emitted::NOTHING, |emitted, added| emitted.then(&ArtifactId::of(added)));
+        let bytes_out = ADDED[..=until].concat().len().try_into().unwrap();
+        let state = ArtifactId::of(&index.to_be_bytes());
+        Checkpoint { index: SegmentIndex(index), state, emitted: emitted.0, bytes_out }
+    }
+
+    /// A lease that goes on after a segment and has come to another one.
+    fn lease(from: Option<u32>, reached: u32) -> Lease {
+        let begin = from.map_or(0, |from| usize::try_from(from).unwrap() + 1);
+        let output = ADDED[begin..=usize::try_from(reached).unwrap()].concat();
+        let ending = if reached == 3 { Ending::Completed } else { Ending::Open };
+        let commitment = Commitment {
+            root: checkpoint(reached).emitted,
+            steps: 3,
+            segments: 3,
+            reached: checkpoint(reached),
+            output: ArtifactId::of(&output),
+            usage: Usage::default(),
+            ending,
+        };
+        Lease {
+            provider: Address::ZERO,
+            offer: 0,
+            rate: Amount(1),
+            most: Amount(1),
+            lock: Amount::ZERO,
+            paid: Amount::ZERO,
+            predicted: Millis(1),
+            session: SessionKey([1; 32]),
+            began: Millis(1),
+            from: from.map(checkpoint),
+            commitment: Some(commitment),
+            committed: Millis(2),
+            signed: Millis(0),
+            opened: None,
+            verdict: None,
+            phase: LeasePhase::Running,
+        }
+    }
+
+    fn sent(from: Option<u32>, reached: u32) -> Sent {
+        let (mut bytes, mut cuts) = (Vec::new(), Vec::new());
+        if let Some(from) = from {
+            cuts.push((SegmentIndex(from), 0));
+        }
+        for index in from.map_or(0, |from| from + 1)..=reached {
+            bytes.extend_from_slice(ADDED[usize::try_from(index).unwrap()]);
+            cuts.push((SegmentIndex(index), u64::try_from(bytes.len()).unwrap()));
+        }
+        Sent { bytes, cuts }
+    }
+
+    fn task(leases: Vec<Lease>) -> Task {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let program = folder.join("../../../examples/sha256-search");
+        let program = opengpu_exec::Program::open(&program).unwrap();
+        let budget = Money::tokens(Amount::whole(1));
+        let sealing = opengpu_crypto::SealPublicKey([2; 32]);
+        Task {
+            client: Address::ZERO,
+            contact: Contact { session: SessionKey([1; 32]), sealing, relay: Text::default() },
+            spec: crate::Wishes::new(budget).spec(&program, ArtifactId::of(b"")),
+            budget,
+            deposited: Amount::whole(1),
+            paid: Amount::ZERO,
+            refunded: Amount::ZERO,
+            lock: Amount::ZERO,
+            submitted: Millis(1),
+            phase: TaskPhase::Running,
+            leases: List::new(leases).unwrap(),
+            checkpoint: None,
+            ending: None,
+            seeking: Millis(1),
+            alarm: Millis(1),
+            reserve: Amount::ZERO,
+        }
+    }
+
+    #[test]
+    fn one_lease_is_held_against_its_hash() {
+        let task = task(vec![lease(None, 3)]);
+        assert_eq!(join(&task, |_| Some(sent(None, 3))), Ok(b"abcde".to_vec()));
+        let mut other = sent(None, 3);
+        other.bytes[4] = b'x';
+        assert_eq!(join(&task, |_| Some(other.clone())), Err(Unfit::Other(0)));
+        assert_eq!(join(&task, |_| None), Err(Unfit::Missing(0)));
+    }
+
+    #[test]
+    fn parts_of_lost_leases_are_cut_and_checked_by_their_chain() {
+        let task = task(vec![lease(None, 1), lease(Some(1), 2), lease(Some(2), 3)]);
+        // The first one told more than it committed to.
+        let parts = |number| match number {
+            0 => Some(sent(None, 3)),
+            1 => Some(sent(Some(1), 2)),
+            _ => Some(sent(Some(2), 3)),
+        };
+        assert_eq!(join(&task, parts), Ok(b"abcde".to_vec()));
+        let other = |number| {
+            let mut sent = parts(number)?;
+            if number == 0 {
+                sent.bytes[0] = b'x';
+            }
+            Some(sent)
+        };
+        assert_eq!(join(&task, other), Err(Unfit::Other(0)));
+        let short = |number| if number == 0 { Some(sent(None, 0)) } else { parts(number) };
+        assert_eq!(join(&task, short), Err(Unfit::Other(0)));
+    }
+
+    #[test]
+    fn a_task_without_an_end_has_no_output() {
+        assert_eq!(join(&task(vec![lease(None, 2)]), |_| None), Err(Unfit::Unfinished));
+        let mut refuted = lease(None, 3);
+        refuted.verdict = Some(Verdict::Refuted);
+        assert_eq!(join(&task(vec![refuted]), |_| None), Err(Unfit::Unfinished));
+        // What the last one goes on from must be somebody's.
+        assert_eq!(join(&task(vec![lease(Some(2), 3)]), |_| None), Err(Unfit::Unfinished));
+    }
+}
