@@ -1,8 +1,8 @@
 //! The words of the command line that all nouns have in common.
 
 use crate::{
-    chain, dev, device, exec, exit::Complaint, market, model, node, output::Format, stake, task,
-    tx, wallet,
+    chain, dev, device, exec, exit::Complaint, market, model, node, output::Format, provider,
+    relay, stake, task, tx, wallet,
 };
 use clap::{Args, Parser, Subcommand, ValueEnum as _};
 use clap_complete::Shell;
@@ -117,6 +117,11 @@ pub(crate) enum Noun {
     /// Run a node.
     #[command(subcommand)]
     Node(node::Command),
+    /// Offer the device of this machine, and earn with it.
+    Provider(provider::Command),
+    /// Run a relay, by which clients and providers find each other.
+    #[command(subcommand)]
+    Relay(relay::Command),
     /// Run programs on this machine, as the network would.
     #[command(subcommand)]
     Exec(exec::Command),

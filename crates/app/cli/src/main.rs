@@ -21,8 +21,10 @@ mod market;
 mod model;
 mod node;
 mod output;
+mod provider;
 #[cfg(target_os = "linux")]
 mod quiet;
+mod relay;
 mod stake;
 mod submit;
 mod task;
@@ -78,6 +80,8 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Noun::TopUp(top_up) => market::top_up(&context, &top_up),
         Noun::Chain(command) => chain::run(&context, command),
         Noun::Node(command) => node::run(&context, command),
+        Noun::Provider(command) => provider::run(&context, command),
+        Noun::Relay(command) => relay::run(&context, command),
         Noun::Exec(command) => exec::run(&context, command),
         Noun::Device(command) => device::run(&context, command),
         Noun::Doctor => device::doctor(&context),

@@ -1,16 +1,19 @@
 //! `opengpu dev`: a network of real processes on this machine.
 //!
-//! Every node is this same binary running `node run` on its own folder. The network differs from a
+//! Every node is this same binary running `node run` on its own folder, and so are the relay and the
+//! providers. The network differs from a
 //! real one by the parameters in its genesis alone.
 //!
 //! ```text
-//!   create or open the folder ─► start nodes ─► wait until all answer ─► print ─┬─► tour ─┐
-//!                                                                               └─────────┴─► wait
-//!   Ctrl-C, a dead node, or the end of the tour with --exit ─► stop every node by its own id
+//!   create or open the folder ─► start nodes and relay ─► wait until all answer ─► start providers
+//!     ─► print ─┬─► tour ─┐
+//!               └─────────┴─► wait
+//!   Ctrl-C, a dead process, or the end of the tour with --exit ─► stop every process by its own id
 //! ```
 
 mod network;
 mod processes;
+mod providers;
 mod tour;
 
 use crate::{
@@ -20,10 +23,11 @@ use crate::{
 };
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use network::Network;
+use network::{Network, Ports};
 use opengpu_client::{Rpc, devnet, rpc::DEFAULT_URL, send};
 use opengpu_types::{Amount, Operation};
 use processes::{Processes, Stop};
+use providers::DevProvider;
 use serde_json::json;
 use std::{
     path::PathBuf,
@@ -38,6 +42,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FIRST_RPC: u16 = 26_600;
 /// Where the first node listens for others, unless another port is named.
 const FIRST_PORT: u16 = 26_700;
+/// The relay is so far from the RPC of the first node, unless a port is named.
+const RELAY_AFTER: u16 = 200;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
@@ -81,6 +87,13 @@ struct Start {
     /// Port on which the first node of a new network listens for others; the others follow [default: 26700].
     #[arg(long, value_name = "PORT")]
     first_port: Option<u16>,
+    /// Port of the relay of a new network [default: 200 after that of the first RPC: 26800].
+    #[arg(long, value_name = "PORT")]
+    relay_port: Option<u16>,
+    /// Providers to run, each with its own wallet, for little money.
+    #[arg(long, value_name = "COUNT", default_value = "0",
+          value_parser = clap::value_parser!(u8).range(0..=i64::from(providers::MOST)))]
+    providers: u8,
     /// Walk through the network step by step.
     #[arg(long)]
     tour: bool,
@@ -109,27 +122,30 @@ fn start(context: &Context, start: Start) -> Result<()> {
     let mut network = if network::exists(&path) {
         context.output.note(format!("Starting the network in {} again.", path.display()));
         let network = Network::open(&path)?;
-        network.check_first_ports(start.first_port, start.first_rpc)?;
+        network.check_given_ports(start.first_port, start.first_rpc, start.relay_port)?;
         network
     } else {
         context.output.note(format!("Making a network in {}.", path.display()));
-        let port = start.first_port.unwrap_or(FIRST_PORT);
         let rpc = start.first_rpc.unwrap_or(FIRST_RPC);
+        let ports = Ports {
+            listen: start.first_port.unwrap_or(FIRST_PORT),
+            rpc,
+            relay: start.relay_port.unwrap_or(rpc.saturating_add(RELAY_AFTER)),
+        };
         // The tour adds one more.
-        if port.abs_diff(rpc) < start.validators.saturating_add(u16::from(start.tour)) {
-            let told = format!("the ports from {rpc} on and from {port} on overlap");
-            return Err(Complaint::usage(told).hint("name ports that are further apart").into());
-        }
-        Network::create(&path, start.validators, port, rpc)?
+        ports.check(start.validators.saturating_add(u16::from(start.tour)))?;
+        Network::create(&path, start.validators, ports)?
     };
     let mut processes = Processes::default();
     for node in network.nodes() {
         node.check_ports()?;
         processes.start(node, network.path())?;
     }
+    network.start_relay(&mut processes)?;
     // From here on every way out stops the nodes: `Processes` does it when it is dropped.
     wait_for_all(&network, &mut processes, &stop)?;
-    show(context, &network)?;
+    let providers = providers::start(context, &network, start.providers, &mut processes, &stop)?;
+    show(context, &network, &providers)?;
     if start.tour {
         tour::run(context, &mut network, &mut processes, &stop)?;
     }
@@ -148,10 +164,11 @@ fn wait_for_all(network: &Network, processes: &mut Processes, stop: &Stop) -> Re
         let what = format!("{} to answer", node.name);
         wait_until(&what, START_PATIENCE, processes, stop, || Ok(rpc.is_ready()))?;
     }
-    Ok(())
+    let is_there = || Ok(network.is_relay_there());
+    wait_until("the relay to answer", START_PATIENCE, processes, stop, is_there)
 }
 
-/// Looks again and again until a condition holds; a signal, a dead node or the end of patience is
+/// Looks again and again until a condition holds; a signal, a dead process or the end of patience is
 /// an error.
 fn wait_until(
     what: &str,
@@ -175,17 +192,31 @@ fn wait_until(
     Ok(())
 }
 
-fn show(context: &Context, network: &Network) -> Result<()> {
+fn show(context: &Context, network: &Network, providers: &[DevProvider]) -> Result<()> {
     let nodes: Vec<_> = network
         .nodes()
         .iter()
         .map(|node| [node.name.clone(), node.url(), node.settings.listen.to_string(), node.log()])
+        .collect();
+    let providers: Vec<_> = providers
+        .iter()
+        .map(|it| {
+            let data = it.folder.path().display().to_string();
+            [it.name.clone(), it.wallet.clone(), data, it.log().display().to_string()]
+        })
         .collect();
     let wallets = network.wallets()?;
     let home = network.path().display().to_string();
     let json = json!({
         "chain": network.genesis.chain.0,
         "home": home,
+        "relay": network.relay_url(),
+        "providers": providers
+            .iter()
+            .map(|[name, wallet, data, log]| {
+                json!({ "name": name, "wallet": wallet, "data": data, "log": log })
+            })
+            .collect::<Vec<_>>(),
         "nodes": nodes
             .iter()
             .map(|[name, rpc, listen, log]| {
@@ -198,11 +229,19 @@ fn show(context: &Context, network: &Network) -> Result<()> {
             .collect::<Vec<_>>(),
     });
     context.output.show_line(&json, |_| {
-        let head = facts([("chain", network.genesis.chain.to_string()), ("home", home.clone())]);
+        let head = facts([
+            ("chain", network.genesis.chain.to_string()),
+            ("home", home.clone()),
+            ("relay", network.relay_url()),
+        ]);
         let nodes = table(["node", "rpc", "listens", "log"], nodes.clone());
         let rows = wallets.iter().map(|it| [it.name.clone(), it.address.to_string()]);
         let wallets = table(["wallet", "address"], rows);
-        format!("\n{head}\n\n{nodes}\n\n{wallets}\n")
+        let providers = match providers.as_slice() {
+            [] => String::new(),
+            some => format!("\n\n{}", table(["provider", "wallet", "data", "log"], some.to_vec())),
+        };
+        format!("\n{head}\n\n{nodes}{providers}\n\n{wallets}\n")
     })?;
     // What goes without saying in the usual place must be said elsewhere.
     let url = network.rpc_url()?;

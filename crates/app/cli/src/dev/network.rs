@@ -5,9 +5,12 @@
 //!     .opengpu-dev        says that this folder may be thrown away
 //!     keys/               faucet, users and operators, without a passphrase
 //!     nodes/0/ ...        one folder for each node, with its log
+//!     relay.port          where the relay listens
+//!     providers/0/ ...    one folder for each provider, with its log
 //!     genesis.json        written last: a folder that has it is complete
 //! ```
 
+use super::processes::Processes;
 use crate::{
     exit::{Complaint, Exit},
     node::{Folder, Settings, read_genesis},
@@ -22,13 +25,15 @@ use opengpu_client::{
 use opengpu_crypto::{Keypair, KeystoreCost};
 use opengpu_types::{Genesis, Millis, NetworkAddress};
 use std::{
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    ffi::OsString,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 const MARK: &str = ".opengpu-dev";
 const GENESIS: &str = "genesis.json";
+const RELAY: &str = "relay.port";
 /// Name of the log in a node's folder.
 pub(super) const LOG: &str = "node.log";
 
@@ -63,15 +68,39 @@ impl DevNode {
 
     /// Says early, and in words, that another program uses a port.
     pub(super) fn check_ports(&self) -> Result<()> {
-        for address in [self.settings.rpc, self.settings.listen] {
-            if let Err(error) = TcpListener::bind(address) {
-                let message = format!("cannot listen on {address}: {error}");
-                let hint = "is another `opengpu dev` running? A network on other ports: \
-                            --data FOLDER --fresh --first-rpc PORT --first-port PORT";
-                return Err(Complaint::new(Exit::Failed, message).hint(hint).into());
-            }
+        check_port(self.settings.rpc)?;
+        check_port(self.settings.listen)
+    }
+}
+
+fn check_port(address: SocketAddr) -> Result<()> {
+    TcpListener::bind(address).map(drop).map_err(|error| {
+        let message = format!("cannot listen on {address}: {error}");
+        let hint = "is another `opengpu dev` running? A network on other ports: \
+                    --data FOLDER --fresh --first-rpc PORT --first-port PORT --relay-port PORT";
+        Complaint::new(Exit::Failed, message).hint(hint).into()
+    })
+}
+
+/// Ports of a new network: of the first node's RPC, of its links to others, and of the relay.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ports {
+    pub(super) listen: u16,
+    pub(super) rpc: u16,
+    pub(super) relay: u16,
+}
+
+impl Ports {
+    /// Refuses ports of which so many nodes would use one twice.
+    pub(super) fn check(&self, nodes: u16) -> Result<()> {
+        let Self { listen, rpc, relay } = *self;
+        let within = |first: u16| relay.checked_sub(first).is_some_and(|place| place < nodes);
+        if listen.abs_diff(rpc) >= nodes && !within(listen) && !within(rpc) {
+            return Ok(());
         }
-        Ok(())
+        let told =
+            format!("the ports from {rpc} on, from {listen} on, and {relay} of the relay overlap");
+        Err(Complaint::usage(told).hint("name ports that are further apart").into())
     }
 }
 
@@ -82,6 +111,7 @@ pub(super) struct Network {
     path: PathBuf,
     nodes: Vec<DevNode>,
     keystore: Keystore,
+    relay: SocketAddr,
 }
 
 /// Whether a folder holds a complete network.
@@ -103,7 +133,7 @@ pub(super) fn discard(path: &Path) -> Result<()> {
 
 impl Network {
     /// Makes a network: keys, genesis and a folder for each node.
-    pub(super) fn create(path: &Path, validators: u16, port: u16, rpc: u16) -> Result<Self> {
+    pub(super) fn create(path: &Path, validators: u16, ports: Ports) -> Result<Self> {
         let empty = match std::fs::read_dir(path) {
             Ok(mut entries) => entries.next().is_none(),
             Err(_) => true,
@@ -114,21 +144,23 @@ impl Network {
         }
         create_folder(path)?;
         std::fs::write(path.join(MARK), "")?;
-        let plan = Plan { first_port: port, ..Plan::new(validators, now()?) };
+        let plan = Plan { first_port: ports.listen, ..Plan::new(validators, now()?) };
         let made = DevNetwork::generate(&mut rand::rng(), &plan)?;
         let mut network = Self {
             genesis: made.genesis,
             path: path.to_owned(),
             nodes: Vec::new(),
             keystore: keystore(path)?,
+            relay: local(ports.relay, 0)?,
         };
         for (name, keypair) in &made.wallets {
             network.store(name, keypair)?;
         }
         for validator in &made.validators {
-            let rpc = local(rpc, network.nodes.len())?;
+            let rpc = local(ports.rpc, network.nodes.len())?;
             network.add(&validator.keys, &validator.operator, validator.host, rpc)?;
         }
+        std::fs::write(path.join(RELAY), format!("{}\n", ports.relay))?;
         std::fs::write(path.join(GENESIS), genesis_file::write(&network.genesis))?;
         Ok(network)
     }
@@ -137,12 +169,25 @@ impl Network {
     pub(super) fn open(path: &Path) -> Result<Self> {
         let genesis = read_genesis(&path.join(GENESIS))?;
         let folders = (0..).map(|index: usize| node_folder(path, index));
-        let nodes = folders
+        let nodes: Vec<_> = folders
             .take_while(Folder::is_taken)
             .enumerate()
             .map(|(index, folder)| DevNode::open(folder, index))
             .collect::<Result<_>>()?;
-        Ok(Self { genesis, path: path.to_owned(), nodes, keystore: keystore(path)? })
+        let mut network = Self {
+            genesis,
+            path: path.to_owned(),
+            nodes,
+            keystore: keystore(path)?,
+            relay: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0),
+        };
+        let port = match std::fs::read_to_string(path.join(RELAY)) {
+            Ok(text) => text.trim().parse().context("the port of the relay")?,
+            // Networks had no relay once.
+            Err(_) => network.first()?.settings.rpc.port().saturating_add(super::RELAY_AFTER),
+        };
+        network.relay = local(port, 0)?;
+        Ok(network)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -150,10 +195,15 @@ impl Network {
     }
 
     /// The ports of a network are chosen when it is made.
-    pub(super) fn check_first_ports(&self, port: Option<u16>, rpc: Option<u16>) -> Result<()> {
+    pub(super) fn check_given_ports(
+        &self,
+        port: Option<u16>,
+        rpc: Option<u16>,
+        relay: Option<u16>,
+    ) -> Result<()> {
         let settings = &self.first()?.settings;
-        let other = |given: Option<u16>, chosen: u16| given.is_some_and(|given| given != chosen);
-        if !other(port, settings.listen.port()) && !other(rpc, settings.rpc.port()) {
+        let chosen = [(port, settings.listen), (rpc, settings.rpc), (relay, self.relay)];
+        if chosen.iter().all(|(given, it)| given.is_none_or(|given| given == it.port())) {
             return Ok(());
         }
         let told = format!("the network in {} has other ports already", self.path.display());
@@ -173,6 +223,25 @@ impl Network {
     /// RPC of the first node.
     pub(super) fn rpc(&self) -> Result<Rpc> {
         Ok(self.first()?.client())
+    }
+
+    /// Where the relay is.
+    pub(super) fn relay_url(&self) -> String {
+        format!("http://{}", self.relay)
+    }
+
+    /// Starts the relay.
+    pub(super) fn start_relay(&self, processes: &mut Processes) -> Result<()> {
+        check_port(self.relay)?;
+        let listen = self.relay.to_string();
+        let arguments = ["relay", "run", "--listen", &listen, "--until-stdin-ends"];
+        let arguments = arguments.map(OsString::from).to_vec();
+        processes.run("the relay", self.path.join("relay.log"), arguments)
+    }
+
+    /// Whether somebody listens where the relay is.
+    pub(super) fn is_relay_there(&self) -> bool {
+        TcpStream::connect(self.relay).is_ok()
     }
 
     fn first(&self) -> Result<&DevNode> {
@@ -223,6 +292,14 @@ impl Network {
         Ok(self.keystore.unlock(name, &Passphrase::default())?)
     }
 
+    /// A wallet by its name; one that is not there is made.
+    pub(super) fn wallet_or_new(&self, name: &str) -> Result<Keypair> {
+        if !self.wallets()?.iter().any(|wallet| wallet.name == name) {
+            self.store(name, &Keypair::generate_ed25519(&mut rand::rng()))?;
+        }
+        self.unlock(name)
+    }
+
     fn store(&self, name: &str, keypair: &Keypair) -> Result<()> {
         self.keystore.store(&mut rand::rng(), name, keypair, &Passphrase::default())?;
         Ok(())
@@ -253,18 +330,37 @@ fn now() -> Result<Millis> {
 mod tests {
     use super::*;
 
+    const PORTS: Ports = Ports { listen: 30_000, rpc: 31_000, relay: 32_000 };
+
+    #[test]
+    fn ports_that_two_would_use_are_refused() {
+        assert!(PORTS.check(4).is_ok());
+        assert!(Ports { rpc: 30_003, ..PORTS }.check(4).is_err());
+        assert!(Ports { rpc: 30_003, ..PORTS }.check(3).is_ok());
+        assert!(Ports { relay: 30_003, ..PORTS }.check(4).is_err());
+        assert!(Ports { relay: 31_000, ..PORTS }.check(1).is_err());
+        assert!(Ports { relay: 30_999, ..PORTS }.check(4).is_ok());
+    }
+
     #[test]
     fn a_network_is_opened_as_it_was_made_and_grows() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dev");
         assert!(!exists(&path));
-        let mut made = Network::create(&path, 2, 30_000, 31_000).unwrap();
+        let mut made = Network::create(&path, 2, PORTS).unwrap();
         assert!(exists(&path));
         let opened = Network::open(&path).unwrap();
         assert_eq!(opened.genesis.digest(), made.genesis.digest());
         assert_eq!(opened.nodes().len(), 2);
         assert_eq!(opened.wallets().unwrap().len(), 5);
         assert!(opened.unlock("faucet").is_ok());
+        assert_eq!(opened.relay_url(), "http://127.0.0.1:32000");
+        std::fs::remove_file(path.join(RELAY)).unwrap();
+        assert_eq!(Network::open(&path).unwrap().relay_url(), "http://127.0.0.1:31200");
+        assert!(opened.check_given_ports(None, None, Some(32_000)).is_ok());
+        assert!(opened.check_given_ports(None, None, Some(32_001)).is_err());
+        let made_once = opened.wallet_or_new("provider-0").unwrap().address();
+        assert_eq!(opened.wallet_or_new("provider-0").unwrap().address(), made_once);
 
         let (node, _) = made.join(&Keypair::ed25519([1; 32])).unwrap();
         assert_eq!(node.wallet, "validator-2");
@@ -278,10 +374,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("thesis.txt"), "years of work").unwrap();
         assert!(discard(folder.path()).is_err());
-        assert!(Network::create(folder.path(), 1, 30_000, 31_000).is_err());
+        assert!(Network::create(folder.path(), 1, PORTS).is_err());
         assert!(folder.path().join("thesis.txt").exists());
         let path = folder.path().join("dev");
-        Network::create(&path, 1, 30_000, 31_000).unwrap();
+        Network::create(&path, 1, PORTS).unwrap();
         discard(&path).unwrap();
         assert!(!path.exists());
     }

@@ -1,4 +1,4 @@
-//! Nodes as child processes: started in their own process group, stopped by their own ids.
+//! Nodes, the relay and providers as child processes: started in their own process group, stopped by their own ids.
 //!
 //! A terminal sends Ctrl-C to its whole foreground group; the children are outside of it, so that
 //! they are stopped once, by us, and can finish what they write. Each holds a pipe to us as its
@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::{
+    ffi::OsString,
     fs::OpenOptions,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
@@ -22,10 +23,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a node may take to end.
+/// How long a process may take to end.
 const GRACE: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Lines of the log that are shown when a node dies.
+/// Lines of the log that are shown when a process dies.
 const SHOWN_LINES: usize = 5;
 
 /// Set by Ctrl-C, a closed terminal or a request to terminate.
@@ -45,7 +46,7 @@ impl Stop {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Waits until it is requested; a node that dies is an error.
+    /// Waits until it is requested; a process that dies is an error.
     pub(super) fn wait(&self, processes: &mut Processes) -> Result<()> {
         while !self.is_requested() {
             processes.check()?;
@@ -59,10 +60,11 @@ impl Stop {
 struct Process {
     /// With our end of its stdin.
     child: Child,
-    folder: PathBuf,
+    name: String,
+    log: PathBuf,
 }
 
-/// The running nodes; dropping them stops them.
+/// The running processes; dropping them stops them.
 #[derive(Debug, Default)]
 pub(super) struct Processes(Vec<Process>);
 
@@ -70,38 +72,50 @@ impl Processes {
     /// Starts a node on its folder, with its operator's key from the network's wallets; its
     /// output goes to the log in its folder.
     pub(super) fn start(&mut self, node: &DevNode, home: &Path) -> Result<()> {
-        let path = node.folder.path().to_owned();
-        let log = OpenOptions::new().create(true).append(true).open(path.join(LOG))?;
+        let path = node.folder.path();
+        let arguments: [OsString; 9] = [
+            "node".into(),
+            "run".into(),
+            "--data".into(),
+            path.into(),
+            "--operator".into(),
+            node.wallet.clone().into(),
+            "--home".into(),
+            home.into(),
+            "--until-stdin-ends".into(),
+        ];
+        self.run(&node.name, path.join(LOG), arguments.to_vec())
+    }
+
+    /// Starts this binary with these arguments; its output goes to a log.
+    pub(super) fn run(&mut self, name: &str, log: PathBuf, arguments: Vec<OsString>) -> Result<()> {
+        let output = OpenOptions::new().create(true).append(true).open(&log)?;
         let child = Command::new(std::env::current_exe()?)
-            .args(["node", "run", "--data"])
-            .arg(&path)
-            .args(["--operator", &node.wallet, "--home"])
-            .arg(home)
-            .arg("--until-stdin-ends")
+            .args(arguments)
             .stdin(Stdio::piped())
-            .stdout(log.try_clone()?)
-            .stderr(log)
+            .stdout(output.try_clone()?)
+            .stderr(output)
             .process_group(0)
             .spawn()
-            .context("starting a node")?;
-        self.0.push(Process { child, folder: path });
+            .with_context(|| format!("starting {name}"))?;
+        self.0.push(Process { child, name: name.to_owned(), log });
         Ok(())
     }
 
-    /// An error if a node has ended by itself.
+    /// An error if a process has ended by itself.
     pub(super) fn check(&mut self) -> Result<()> {
         for process in &mut self.0 {
             if let Some(status) = process.child.try_wait()? {
-                let path = process.folder.join(LOG);
-                let message = format!("the node in {} ended: {status}", process.folder.display());
-                let hint = format!("the end of {}:\n{}", path.display(), tail(&path));
+                let message = format!("{} ended: {status}", process.name);
+                let (path, tail) = (process.log.display(), tail(&process.log));
+                let hint = format!("the end of {path}:\n{tail}");
                 return Err(Complaint::new(Exit::Failed, message).hint(hint).into());
             }
         }
         Ok(())
     }
 
-    /// Asks every node to end, waits, and ends those that do not.
+    /// Asks every process to end, waits, and ends those that do not.
     pub(super) fn stop(&mut self) {
         for process in &self.0 {
             // It may have ended already; its id stays reserved until `wait`.

@@ -5,6 +5,7 @@ mod run;
 mod state;
 
 pub(crate) use folder::{Folder, KEY_FILE, Settings, read_genesis};
+pub(crate) use run::{end_with_stdin, log};
 
 use crate::{context::Context, exit::Complaint, output::facts};
 use anyhow::Result;

@@ -23,7 +23,7 @@ pub(crate) fn run(context: &Context, data: PathBuf, operator: Option<&str>) -> R
     if let Some(name) = operator {
         keys.operator = Some(Arc::new(context.unlock(name)?));
     }
-    log();
+    log(DEFAULT_LOG);
     let mut config = NodeConfig::new(folder.state(), genesis, keys, settings.listen, settings.rpc);
     config.rpc_public = settings.rpc_public;
     config.metrics_public = settings.metrics_public;
@@ -49,10 +49,9 @@ fn guest(follower: &Follower) -> Result<Guest> {
     Ok(Guest { key: ConsensusKey(key.0), host: follower.host })
 }
 
-/// Logs on stderr; OPENGPU_LOG chooses what.
-fn log() {
-    let filter =
-        EnvFilter::try_from_env("OPENGPU_LOG").unwrap_or_else(|_| EnvFilter::new(DEFAULT_LOG));
+/// Logs on stderr; OPENGPU_LOG chooses what, or else the command.
+pub(crate) fn log(usual: &str) {
+    let filter = EnvFilter::try_from_env("OPENGPU_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     log.with_ansi(false).init();
 }

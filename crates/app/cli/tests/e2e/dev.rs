@@ -12,28 +12,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-fn opengpu(home: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn opengpu(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_opengpu"));
     command.args(arguments).env_clear().env("OPENGPU_HOME", home).current_dir(home);
     command
 }
 
-fn run(home: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn run(home: &Path, arguments: &[&str]) -> Output {
     opengpu(home, arguments).stdin(Stdio::null()).output().unwrap()
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     let (out, err) = (&output.stdout, &output.stderr);
     format!("{}\n{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
 }
 
-fn start_arguments(rpc: u16, port: u16) -> Vec<String> {
-    let flags = ["dev", "--first-rpc", &rpc.to_string(), "--first-port", &port.to_string()];
+pub(crate) fn start_arguments(rpc: u16, port: u16, relay: u16) -> Vec<String> {
+    let (rpc, port, relay) = (rpc.to_string(), port.to_string(), relay.to_string());
+    let flags = ["dev", "--first-rpc", &rpc, "--first-port", &port, "--relay-port", &relay];
     flags.map(str::to_owned).to_vec()
 }
 
 /// Runs `opengpu dev` until it says that the network runs.
-fn start(home: &Path, arguments: &[&str]) -> Child {
+pub(crate) fn start(home: &Path, arguments: &[&str]) -> Child {
     let mut child = opengpu(home, arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -45,7 +46,7 @@ fn start(home: &Path, arguments: &[&str]) -> Child {
     child
 }
 
-fn stop(mut child: Child) {
+pub(crate) fn stop(mut child: Child) {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
@@ -55,7 +56,8 @@ fn e2e_the_tour_ends_with_0_and_stops_everything() {
     let home = tempfile::tempdir().unwrap();
     let rpc = free_ports(12);
     let port = rpc + 6;
-    let mut arguments = start_arguments(rpc, port);
+    let relay = rpc + 11;
+    let mut arguments = start_arguments(rpc, port, relay);
     arguments.extend(["--tour", "--exit"].map(str::to_owned));
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let output = run(home.path(), &arguments);
@@ -72,7 +74,7 @@ fn e2e_the_tour_ends_with_0_and_stops_everything() {
     ] {
         assert!(text.contains(step), "{step}\n{text}");
     }
-    for number in (rpc..rpc + 5).chain(port..port + 5) {
+    for number in (rpc..rpc + 5).chain(port..port + 5).chain([relay]) {
         assert!(TcpListener::bind(("127.0.0.1", number)).is_ok(), "port {number} is still used");
     }
 
@@ -91,9 +93,9 @@ fn e2e_the_tour_ends_with_0_and_stops_everything() {
 #[test]
 fn e2e_a_network_stops_on_a_signal_and_goes_on_where_it_was() {
     let home = tempfile::tempdir().unwrap();
-    let rpc = free_ports(8);
+    let rpc = free_ports(9);
     let port = rpc + 4;
-    let arguments = start_arguments(rpc, port);
+    let arguments = start_arguments(rpc, port, rpc + 8);
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let network = start(home.path(), &arguments);
     let address = "0x00000000000000000000000000000000000000AA";
@@ -143,9 +145,9 @@ fn e2e_a_network_stops_on_a_signal_and_goes_on_where_it_was() {
 #[test]
 fn e2e_nodes_do_not_outlive_a_parent_that_was_killed() {
     let home = tempfile::tempdir().unwrap();
-    let rpc = free_ports(2);
+    let rpc = free_ports(3);
     let port = rpc + 1;
-    let mut arguments = start_arguments(rpc, port);
+    let mut arguments = start_arguments(rpc, port, rpc + 2);
     arguments.extend(["--validators", "1"].map(str::to_owned));
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let mut network = start(home.path(), &arguments);

@@ -13,4 +13,5 @@ mod backup;
 mod dev;
 mod faults;
 mod network;
+mod providers;
 mod state;

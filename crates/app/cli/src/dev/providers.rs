@@ -1,0 +1,144 @@
+//! Providers of a local network: real ones, each with its own folder and account, that take whatever
+//! they can run for little money.
+//!
+//! The device of this machine is measured once, and briefly: all of them offer the same one.
+
+use super::{
+    START_PATIENCE,
+    network::Network,
+    processes::{Processes, Stop},
+    transfer, wait_until,
+};
+use crate::{
+    context::Context,
+    provider::{Folder, Measured, Settings, Wanted, measure, tell},
+};
+use anyhow::Result;
+use opengpu_client::devnet;
+use opengpu_exec::Registry;
+use opengpu_types::{Amount, Member as _, ProgramKind, Trust};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+/// Most providers of a network on one machine.
+pub(super) const MOST: u8 = 8;
+/// What measuring may take.
+const BUDGET: Duration = Duration::from_secs(2);
+/// Tokens with which a provider begins.
+const FUNDS: Amount = Amount::whole(100);
+/// Least for a second.
+const RATE: &str = "0.001 oGPU";
+
+/// A provider of the network.
+#[derive(Clone, Debug)]
+pub(super) struct DevProvider {
+    pub(super) name: String,
+    /// Key of its account.
+    pub(super) wallet: String,
+    pub(super) folder: Folder,
+}
+
+impl DevProvider {
+    fn new(network: &Network, index: u8) -> Self {
+        let folder = network.path().join("providers").join(index.to_string());
+        Self {
+            name: format!("provider {index}"),
+            wallet: format!("provider-{index}"),
+            folder: Folder::new(folder),
+        }
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.folder.path().join("provider.log")
+    }
+
+    fn arguments(&self, network: &Network) -> Result<Vec<OsString>> {
+        let words: [OsString; 11] = [
+            "provider".into(),
+            "start".into(),
+            "--data".into(),
+            self.folder.path().into(),
+            "--home".into(),
+            network.path().into(),
+            "--node".into(),
+            network.rpc_url()?.into(),
+            "--wallet".into(),
+            self.wallet.clone().into(),
+            "--until-stdin-ends".into(),
+        ];
+        Ok(words.to_vec())
+    }
+
+    /// Whether it stands on the chain and answers its owner.
+    fn is_ready(&self) -> bool {
+        let report = tell(&self.folder.socket(), Wanted::Status);
+        report.is_ok_and(|report| report.on_chain.is_some())
+    }
+}
+
+/// Starts so many providers in a network whose nodes answer, and waits until all are ready.
+pub(super) fn start(
+    context: &Context,
+    network: &Network,
+    count: u8,
+    processes: &mut Processes,
+    stop: &Stop,
+) -> Result<Vec<DevProvider>> {
+    let providers: Vec<_> = (0..count).map(|index| DevProvider::new(network, index)).collect();
+    let mut measured = None;
+    for provider in &providers {
+        if !provider.folder.is_taken() {
+            let known = measured.take().map_or_else(
+                || measure(context, None, BUDGET, None),
+                Ok::<Measured, anyhow::Error>,
+            )?;
+            provider.folder.create(&settings(network, &known), &known)?;
+            measured = Some(known);
+        }
+        fund(network, provider)?;
+        processes.run(&provider.name, provider.log(), provider.arguments(network)?)?;
+    }
+    for provider in &providers {
+        let what = format!("{} to be ready", provider.name);
+        wait_until(&what, START_PATIENCE, processes, stop, || Ok(provider.is_ready()))?;
+    }
+    Ok(providers)
+}
+
+/// Makes its account, with some tokens, unless it is there.
+fn fund(network: &Network, provider: &DevProvider) -> Result<()> {
+    let keypair = network.wallet_or_new(&provider.wallet)?;
+    let rpc = network.rpc()?;
+    if !rpc.account(keypair.address())?.exists {
+        transfer(network, &rpc, devnet::FAUCET, keypair.address(), FUNDS)?;
+    }
+    Ok(())
+}
+
+fn settings(network: &Network, measured: &Measured) -> Settings {
+    Settings {
+        rate: Some(RATE.to_owned()),
+        kilowatt_hour: None,
+        margin: None,
+        kinds: kinds(measured).iter().map(ToString::to_string).collect(),
+        trusts: Trust::ALL.iter().map(ToString::to_string).collect(),
+        longest: "12h".to_owned(),
+        most_leases: 1,
+        hours: Vec::new(),
+        clock_ahead_minutes: 0,
+        idle_only: false,
+        region: "local".to_owned(),
+        denied: Vec::new(),
+        reliability: "0%".to_owned(),
+        relay: Some(network.relay_url()),
+        direct: Some(([127, 0, 0, 1], 0).into()),
+        quota_gib: 16,
+    }
+}
+
+/// Everything that runs on this machine.
+fn kinds(measured: &Measured) -> Vec<ProgramKind> {
+    let probed = Registry::default().probe().into_iter();
+    let runs = probed.filter(|(_, found)| found.is_ok());
+    let kinds = runs.filter_map(|(kind, _)| kind.to_string().parse::<ProgramKind>().ok());
+    kinds.filter(|kind| *kind != ProgramKind::Gpu || measured.kernels).collect()
+}

@@ -1,0 +1,170 @@
+//! Where a provider stands, as it is told over the socket and shown to its owner.
+
+use crate::output::{lines, table};
+use opengpu_agent::{
+    Status,
+    core::{Stage, Wish},
+};
+use opengpu_types::{Address, ProviderStatus};
+use serde::{Deserialize, Serialize};
+
+/// Where a provider stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Report {
+    /// Its account.
+    pub(crate) account: String,
+    /// What the owner wishes: work, drain or pause.
+    pub(crate) wish: String,
+    /// Earning now, or idle because of something.
+    pub(crate) standing: String,
+    /// What the chain says of it: active, draining, leaving, or nothing.
+    pub(crate) on_chain: Option<String>,
+    /// Its stake.
+    pub(crate) stake: Option<String>,
+    /// Its relay.
+    pub(crate) relay: String,
+    /// Its open leases.
+    pub(crate) leases: Vec<Held>,
+    /// Bytes of inputs and outputs.
+    pub(crate) stored_bytes: u64,
+    /// Leases that ended since it was started.
+    pub(crate) ended_leases: u64,
+    /// What was paid for them.
+    pub(crate) paid: String,
+}
+
+/// An open lease.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Held {
+    pub(crate) lease: String,
+    pub(crate) stage: String,
+    pub(crate) segment: Option<u32>,
+}
+
+/// What else decides whether it earns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Around {
+    /// Whether leases are taken at this hour.
+    pub(crate) open: bool,
+    /// Whether it works only while the owner is away.
+    pub(crate) idle_only: bool,
+}
+
+impl Report {
+    /// Of an agent.
+    pub(crate) fn new(account: Address, relay: String, status: &Status, around: Around) -> Self {
+        let provider = status.provider.as_ref();
+        let leases = status.leases.iter().map(|held| Held {
+            lease: held.lease.to_string(),
+            stage: stage(held.stage).to_owned(),
+            segment: held.segment.map(|segment| segment.0),
+        });
+        let on_chain = provider.map(|provider| match provider.status {
+            ProviderStatus::Active => "active",
+            ProviderStatus::Draining => "draining",
+            ProviderStatus::Leaving { .. } => "leaving",
+        });
+        Self {
+            account: account.to_string(),
+            wish: word(status.wish).to_owned(),
+            standing: standing(status, around),
+            on_chain: on_chain.map(str::to_owned),
+            stake: provider.map(|provider| provider.stake.to_string()),
+            relay,
+            leases: leases.collect(),
+            stored_bytes: status.stored,
+            ended_leases: status.earned.leases,
+            paid: status.earned.paid.to_string(),
+        }
+    }
+
+    /// The same for people.
+    pub(crate) fn text(&self) -> String {
+        let stake = self.stake.as_ref().map_or_else(|| "-".to_owned(), |it| format!("{it} oGPU"));
+        let head = lines([
+            ("account", self.account.clone()),
+            ("standing", self.standing.clone()),
+            ("wish", self.wish.clone()),
+            ("on chain", self.on_chain.clone().unwrap_or_else(|| "not registered".to_owned())),
+            ("stake", stake),
+            ("relay", self.relay.clone()),
+            ("stored", format!("{} MiB", self.stored_bytes >> 20)),
+            ("since start", format!("{} leases, {} oGPU", self.ended_leases, self.paid)),
+        ]);
+        if self.leases.is_empty() {
+            return head;
+        }
+        let rows = self.leases.iter().map(|held| {
+            let segment = held.segment.map_or_else(|| "-".to_owned(), |it| it.to_string());
+            [held.lease.clone(), held.stage.clone(), segment]
+        });
+        format!("{head}\n\n{}", table(["lease", "stage", "segment"], rows))
+    }
+}
+
+pub(crate) const fn word(wish: Wish) -> &'static str {
+    match wish {
+        Wish::Work => "work",
+        Wish::Drain => "drain",
+        Wish::Pause => "pause",
+    }
+}
+
+const fn stage(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Awarded { .. } => "waiting for its client",
+        Stage::Restored => "found on disk",
+        Stage::Running => "running",
+        Stage::Halting { .. } => "running to its next checkpoint",
+        Stage::Leaving { .. } => "being given back",
+        Stage::Closing => "being committed to",
+        Stage::Settling => "being settled",
+    }
+}
+
+/// Earning, or why not.
+fn standing(status: &Status, around: Around) -> String {
+    if status.leases.iter().any(|held| matches!(held.stage, Stage::Running)) {
+        return "earning now".to_owned();
+    }
+    if !status.leases.is_empty() {
+        return "busy with a lease that begins or ends".to_owned();
+    }
+    let because = match (&status.provider, status.wish) {
+        (None, _) => "the chain does not know it yet",
+        (_, Wish::Pause) => "it is paused: `opengpu provider resume`",
+        (_, Wish::Drain) => "it takes no more leases: `opengpu provider resume`",
+        _ if !around.open => "it takes no leases at this hour",
+        (Some(provider), _) if provider.status == ProviderStatus::Active => {
+            "nobody has leased it yet"
+        }
+        _ if around.idle_only => "somebody is at the machine",
+        _ => "the chain has not made it active yet",
+    };
+    format!("idle because {because}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opengpu_agent::LeaseStatus;
+    use opengpu_types::{Digest, LeaseId, SegmentIndex, TaskId};
+
+    const AROUND: Around = Around { open: true, idle_only: false };
+
+    #[test]
+    fn it_says_what_it_does_or_why_it_does_nothing() {
+        let mut status = Status::default();
+        assert!(standing(&status, AROUND).contains("does not know it yet"));
+        let lease = LeaseId { task: TaskId(Digest([1; 32])), number: 0 };
+        let held = |stage| LeaseStatus { lease, stage, segment: Some(SegmentIndex(3)) };
+        status.leases = vec![held(Stage::Settling)];
+        assert!(standing(&status, AROUND).contains("begins or ends"));
+        status.leases = vec![held(Stage::Settling), held(Stage::Running)];
+        assert_eq!(standing(&status, AROUND), "earning now");
+        let report = Report::new(Address::ZERO, String::new(), &status, AROUND);
+        assert!(report.text().contains("being settled"), "{}", report.text());
+        let json = serde_json::to_string(&report).unwrap();
+        assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+    }
+}

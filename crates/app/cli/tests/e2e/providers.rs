@@ -1,0 +1,146 @@
+//! Providers with real processes: offered on chain, wished of over their socket, stopped and started.
+
+use crate::{
+    dev::{opengpu, run, start, start_arguments, stop, text},
+    network::free_ports,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::{
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a command prints for programs.
+fn json(home: &Path, arguments: &[&str]) -> Value {
+    let output = run(home, &[arguments, &["-o", "json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < PATIENCE, "it never came: {what}");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// A provider without a token of its own, until it says that it is ready.
+fn start_poor(home: &Path, node: &str) -> Child {
+    let arguments = ["--home", "dev", "--node", node, "provider", "start", "--data", "poor"];
+    let keys = ["--wallet", "poor", "--sponsor", "faucet"];
+    let mut child = opengpu(home, &[&arguments[..], &keys].concat())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(std::fs::File::create(home.join("poor.log")).unwrap())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let ready = lines.any(|line| line.unwrap().starts_with("Ready: "));
+    assert!(ready, "{}", std::fs::read_to_string(home.join("poor.log")).unwrap());
+    child
+}
+
+#[test]
+fn e2e_providers_offer_pause_and_come_back() {
+    let place = tempfile::tempdir().unwrap();
+    let home = place.path();
+    let rpc = free_ports(3);
+    let mut arguments = start_arguments(rpc, rpc + 1, rpc + 2);
+    arguments.extend(["--validators", "1", "--providers", "1"].map(str::to_owned));
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let network = start(home, &arguments);
+    let node = format!("http://127.0.0.1:{rpc}");
+    let offers = || json(home, &["offers", "--node", &node]).as_array().unwrap().clone();
+
+    // The provider of the network is on a shelf, with its rate, for whoever looks.
+    let status = |verb: &str| json(home, &["provider", verb, "--data", "dev/providers/0"]);
+    let account = status("status")["account"].as_str().unwrap().to_owned();
+    let found = offers();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0]["provider"], account.as_str());
+    assert_eq!(found[0]["rate_per_second"], "0.001 oGPU");
+    assert_eq!(found[0]["free"], 1);
+    let shown = run(home, &["offers", "--node", &node]);
+    assert!(text(&shown).contains("3.6 oGPU/h") && text(&shown).contains(&account));
+    let relay = format!("http://127.0.0.1:{}/", rpc + 2);
+    assert_eq!(status("status")["relay"], relay.as_str());
+
+    // A pause takes it off the shelf, and it comes back.
+    assert_eq!(status("pause")["wish"], "pause");
+    until("it takes no leases", || status("status")["on_chain"] == "draining");
+    assert!(offers().is_empty());
+    let standing = status("status")["standing"].as_str().unwrap().to_owned();
+    assert!(standing.contains("paused"), "{standing}");
+    assert_eq!(status("resume")["wish"], "work");
+    until("it takes leases", || status("status")["on_chain"] == "active");
+    assert_eq!(offers().len(), 1);
+
+    // A pause outlives a restart of everything.
+    status("pause");
+    until("it takes no leases", || status("status")["on_chain"] == "draining");
+    stop(network);
+    let gone = run(home, &["provider", "status", "--data", "dev/providers/0"]);
+    assert_eq!(gone.status.code(), Some(1), "{}", text(&gone));
+    assert!(text(&gone).contains("opengpu provider start"), "{}", text(&gone));
+    let network = start(home, &arguments);
+    assert_eq!(status("status")["wish"], "pause");
+    assert_eq!(status("status")["account"], account.as_str());
+    status("resume");
+    until("it takes leases", || status("status")["on_chain"] == "active");
+
+    one_without_tokens(home, &node, &offers);
+    stop(network);
+}
+
+/// Whoever has no token registers at the expense of a sponsor.
+fn one_without_tokens(home: &Path, node: &str, offers: &dyn Fn() -> Vec<Value>) {
+    let init = ["provider", "init", "--data", "poor", "--rate", "0.002 oGPU", "--seconds", "1"];
+    let asked = run(home, &init);
+    assert_eq!(asked.status.code(), Some(2), "nothing is written without a yes: {}", text(&asked));
+    let made = run(home, &[&init[..], &["--yes"]].concat());
+    assert_eq!(made.status.code(), Some(0), "{}", text(&made));
+    let settings = std::fs::read_to_string(home.join("poor/provider.toml")).unwrap();
+    assert!(settings.contains("\nrate = \"0.002 oGPU\"\n"), "{settings}");
+    assert!(!settings.contains("native\""), "only what harms nobody: {settings}");
+    let again = run(home, &[&init[..], &["--yes"]].concat());
+    assert_eq!(again.status.code(), Some(2), "{}", text(&again));
+    assert!(text(&again).contains("--force"), "{}", text(&again));
+
+    let wallet = ["wallet", "new", "poor", "--no-passphrase", "--home", "dev"];
+    assert_eq!(run(home, &wallet).status.code(), Some(0));
+    let alone = ["--home", "dev", "--node", node, "provider", "start", "--data", "poor"];
+    let alone = run(home, &[&alone[..], &["--wallet", "poor"]].concat());
+    assert_eq!(alone.status.code(), Some(1), "{}", text(&alone));
+    assert!(text(&alone).contains("--sponsor"), "{}", text(&alone));
+    let mut poor = start_poor(home, node);
+    assert_eq!(offers().len(), 2);
+    let second = ["--home", "dev", "--node", node, "provider", "start", "--data", "poor"];
+    let second = run(home, &[&second[..], &["--wallet", "poor"]].concat());
+    assert!(text(&second).contains("runs already"), "{}", text(&second));
+
+    // What others offer says what this machine would bring.
+    let look = ["provider", "estimate", "--seconds", "1", "--kilowatt-hour", "0.3 USD"];
+    let seen = json(home, &[&look[..], &["--node", node]].concat());
+    assert_eq!(seen["offers"], 2, "{seen}");
+    assert_eq!(seen["days"].as_array().unwrap().len(), 3, "{seen}");
+    let nowhere = run(home, &[&look[..], &["--node", "http://127.0.0.1:9"]].concat());
+    assert_eq!(nowhere.status.code(), Some(0), "{}", text(&nowhere));
+    assert!(text(&nowhere).contains("no market to look at"), "{}", text(&nowhere));
+
+    kill_process(Pid::from_child(&poor), Signal::INT).unwrap();
+    assert_eq!(poor.wait().unwrap().code(), Some(0));
+    let earned = json(home, &["provider", "earnings", "--data", "poor"]);
+    assert_eq!(earned["paid_ogpu"], "0");
+    // It is known again, without a sponsor.
+    let mut poor = start_poor(home, node);
+    assert_eq!(offers().len(), 2);
+    kill_process(Pid::from_child(&poor), Signal::INT).unwrap();
+    assert_eq!(poor.wait().unwrap().code(), Some(0));
+}
