@@ -151,7 +151,14 @@ mod tests {
         let offers = policy.offers(&[measured.device().unwrap()]).unwrap();
         let mut offer = offers.iter().next().unwrap().clone();
         offer.rate = Money::tokens(Amount(rate));
-        StandingOffer { provider: Address::ZERO, place: 0, offer, free, reliability: Permille::ALL }
+        StandingOffer {
+            provider: Address::ZERO,
+            place: 0,
+            offer,
+            free,
+            pace: 1000,
+            reliability: Permille::ALL,
+        }
     }
 
     #[test]
