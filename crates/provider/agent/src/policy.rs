@@ -13,6 +13,7 @@ use opengpu_types::{
     Permille, Precision, ProgramKind, Provider, ProviderStatus, Rating, Region, Runtime, Set, Task,
     Trust,
 };
+use opengpu_verify::ladder::Rung;
 use std::fmt;
 
 /// Watt-seconds of a kilowatt-hour.
@@ -113,6 +114,8 @@ pub enum Why {
     NotActive,
     /// The owner allows no more leases.
     Busy,
+    /// The chain lets a provider of this stake take no lease of so much beside those that it has.
+    TooLarge,
     /// What is left of it takes longer than the client waits.
     TooSlow,
     /// The client pays less than the floor.
@@ -130,6 +133,7 @@ impl fmt::Display for Why {
         match self {
             Self::NotActive => f.write_str("the provider takes no leases now"),
             Self::Busy => f.write_str("all leases that the owner allows are open"),
+            Self::TooLarge => f.write_str("the stake does not bear a lease of so much"),
             Self::TooSlow => f.write_str("it would take longer than the client allows"),
             Self::TooCheap => f.write_str("the client pays less than the floor"),
             Self::NotRun => f.write_str("work of this form is not run here"),
@@ -203,6 +207,9 @@ impl Policy {
         if open >= self.most_leases {
             return Err(Why::Busy);
         }
+        if share(task, market).is_none_or(|share| share > room(provider, market)) {
+            return Err(Why::TooLarge);
+        }
         let mut best = Why::NotActive;
         for (place, offered) in (0u8..).zip(&provider.offers) {
             let reasons = against(task, account, offered, market);
@@ -247,6 +254,27 @@ fn against(
     let candidate =
         Candidate { provider: account, offer: &offered.offer, free, reliability: Permille::ALL };
     mismatches(&demand, &candidate)
+}
+
+/// Most that one lease of a task can be paid.
+fn share(task: &Task, market: &MarketParameters) -> Option<Amount> {
+    let budget = task.budget.in_tokens(market.dollar)?.minus(task.paid)?;
+    let copies = match task.spec.class {
+        Class::Replicate(copies) => copies.max(1),
+        _ => 1,
+    };
+    budget.min(task.escrow()).mul_div(1, u128::from(copies))
+}
+
+/// What further leases of a provider may be paid.
+fn room(provider: &Provider, market: &MarketParameters) -> Amount {
+    let stake = provider.stake.plus(provider.locked).unwrap_or(provider.stake);
+    let rung = Rung { stake, clean: provider.reputation.clean, minimum: market.provider_stake };
+    if rung.is_newcomer() && !provider.leases.is_empty() {
+        return Amount::ZERO;
+    }
+    let allowed = rung.exposure(market.newcomer, market.exposure);
+    allowed.minus(provider.exposure).unwrap_or_default()
 }
 
 /// Most that a second of one device may cost the client.
@@ -295,6 +323,11 @@ mod tests {
             (|task, _, _| task.spec.work.amount = u64::MAX, Err("longer than the client")),
             (|task, _, _| task.budget.amount = Amount(1), Err("less than the floor")),
             (|_, provider, _| provider.offers.get_mut(0).unwrap().leased = 1, Err("no offer")),
+            (
+                |_, provider, _| (provider.stake, provider.locked) = (Amount::ZERO, Amount::ZERO),
+                Err("does not bear"),
+            ),
+            (|_, provider, _| provider.exposure = Amount::CAP, Err("does not bear")),
             (
                 |task, _, _| task.leases = fixture::leased().leases,
                 Err("leased by this provider before"),

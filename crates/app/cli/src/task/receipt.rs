@@ -34,15 +34,15 @@ pub(crate) enum Command {
         genesis: PathBuf,
         /// An output that the receipt must name.
         #[arg(long, value_name = "FILE")]
-        output: Option<PathBuf>,
+        matches: Option<PathBuf>,
     },
 }
 
 pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
     match command {
         Command::Show { task, out } => show(context, task, out.as_deref()),
-        Command::Verify { file, genesis, output } => {
-            check(context, &file, &genesis, output.as_deref())
+        Command::Verify { file, genesis, matches } => {
+            check(context, &file, &genesis, matches.as_deref())
         }
     }
 }

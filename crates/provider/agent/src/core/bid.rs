@@ -1,10 +1,12 @@
 //! A bid: sealed, kept, opened. One that is not opened costs its pledge.
 
 use super::{Answer, Core, Effect, Subject};
+use crate::policy::Why;
 use opengpu_market::auction::seal;
 use opengpu_types::{
     Amount, Failure, MarketOperation, Millis, Task, TaskId, TaskPhase, codec_struct,
 };
+use std::collections::BTreeMap;
 
 /// A bid as it is kept on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,25 +87,65 @@ impl HeldBid {
     }
 }
 
+/// Auctions that are looked at again when there is room.
+const MOST_MISSED: usize = 32;
+
 impl Core {
     /// Bids for a task if the policy allows it.
     pub(super) fn bid(
         &mut self,
         id: TaskId,
-        task: &Task,
+        task: Task,
         salt: [u8; 32],
         effects: &mut Vec<Effect>,
     ) {
-        let Some(provider) = &self.provider else { return };
+        if let Err(why) = self.try_to_bid(id, &task, salt, effects) {
+            let later = matches!(why, Why::Busy | Why::NotActive | Why::TooLarge);
+            if later && self.missed.len() < MOST_MISSED {
+                self.missed.insert(id, (task, salt));
+            }
+            effects.push(Effect::Decline { task: id, why });
+        }
+    }
+
+    /// Bids where there was no room before.
+    pub(super) fn bid_again(&mut self, effects: &mut Vec<Effect>) {
+        let missed = std::mem::take(&mut self.missed);
+        for (id, (task, salt)) in missed {
+            if self.try_to_bid(id, &task, salt, effects).is_err() {
+                self.missed.insert(id, (task, salt));
+            }
+        }
+    }
+
+    /// Takes what the chain says of auctions that were missed; what is over is no loss any more.
+    pub(super) fn see_missed(&mut self, tasks: &BTreeMap<TaskId, Option<Task>>) {
+        self.missed.retain(|id, (task, _)| match tasks.get(id) {
+            None => true,
+            Some(None) => false,
+            Some(Some(now)) => {
+                task.clone_from(now);
+                matches!(now.phase, TaskPhase::Bidding { .. })
+            }
+        });
+    }
+
+    fn try_to_bid(
+        &mut self,
+        id: TaskId,
+        task: &Task,
+        salt: [u8; 32],
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Why> {
+        if self.bids.contains_key(&id) {
+            return Ok(());
+        }
+        let provider = self.provider.as_ref().ok_or(Why::NotActive)?;
         let open = self.leases.len().saturating_add(self.bids.len());
         let (account, market) = (self.settings.account, &self.settings.market);
-        let wanted = self.settings.policy.rate_for(task, (&account, provider), open, market);
-        let bid = match wanted {
-            Ok(bid) => bid,
-            Err(why) => return effects.push(Effect::Decline { task: id, why }),
-        };
-        if self.must_leave() || self.bids.contains_key(&id) {
-            return;
+        let bid = self.settings.policy.rate_for(task, (&account, provider), open, market)?;
+        if self.must_leave() {
+            return Err(Why::NotActive);
         }
         let sealed = Sealed { offer: bid.offer, rate: bid.rate, salt };
         let seal = seal(self.settings.chain, &id.0, &account, sealed.rate, &salt);
@@ -116,5 +158,6 @@ impl Core {
         effects.push(Effect::KeepBid { task: id, sealed });
         let operation = MarketOperation::SealBid { task: id, offer: bid.offer, seal };
         effects.push(Effect::Submit { subject: Subject::Bid(id), operation });
+        Ok(())
     }
 }

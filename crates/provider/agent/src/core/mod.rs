@@ -243,6 +243,8 @@ pub struct Core {
     provider: Option<Provider>,
     leases: BTreeMap<LeaseId, Held>,
     bids: BTreeMap<TaskId, HeldBid>,
+    /// Auctions for which there was no room, each with the secret of a bid.
+    missed: BTreeMap<TaskId, (Task, [u8; 32])>,
     /// Leases that were forgotten, while an old look may still show them open.
     closed: BTreeSet<LeaseId>,
     heard: Millis,
@@ -274,6 +276,7 @@ impl Core {
             provider: None,
             leases: BTreeMap::new(),
             bids: BTreeMap::new(),
+            missed: BTreeMap::new(),
             closed: BTreeSet::new(),
             heard: Millis(0),
             own: Own { beating: false, draining: None, rest: Millis(0) },
@@ -282,7 +285,8 @@ impl Core {
 
     /// Tasks whose entries it wants to see.
     pub fn tasks(&self) -> BTreeSet<TaskId> {
-        self.leases.keys().map(|lease| lease.task).chain(self.bids.keys().copied()).collect()
+        let bids = self.bids.keys().chain(self.missed.keys()).copied();
+        self.leases.keys().map(|lease| lease.task).chain(bids).collect()
     }
 
     /// Its leases and where they stand.
@@ -307,7 +311,7 @@ impl Core {
         match input {
             Input::Restored { leases, bids } => self.restore(leases, bids),
             Input::Seen { provider, tasks } => self.see(provider.map(|it| *it), &tasks),
-            Input::Bidding { id, task, salt } => self.bid(id, &task, salt, &mut effects),
+            Input::Bidding { id, task, salt } => self.bid(id, *task, salt, &mut effects),
             Input::Briefed { lease, salt } => {
                 self.with(lease, |held| held.briefed(salt));
             }
@@ -361,6 +365,7 @@ impl Core {
                 bid.see(task.as_ref().map(|task| task.phase));
             }
         }
+        self.see_missed(tasks);
         if let Some(provider) = &provider {
             self.heard = self.heard.max(provider.heard);
             self.closed.retain(|lease| provider.leases.contains(lease));
@@ -434,6 +439,7 @@ impl Core {
             wake = earlier(wake, bid.wake());
             stays
         });
+        self.bid_again(effects);
         self.act_for_itself(effects);
         wake = earlier(wake, self.next_beat());
         if let Some(at) = wake {

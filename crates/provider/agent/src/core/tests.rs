@@ -587,6 +587,36 @@ fn a_bid_is_kept_before_it_is_sent_and_opened_after_a_crash() {
     assert!(world.kept_bids.is_empty());
 }
 
+#[test]
+fn an_auction_without_room_is_bid_for_when_there_is_room() {
+    let until = Millis(2_000);
+    let mut world = World::new(Task { phase: TaskPhase::Bidding { until }, ..fixture::task() });
+    let bearing = world.provider.clone();
+    world.provider.as_mut().unwrap().exposure = Amount::CAP;
+    world.look();
+    let task = Box::new(world.task.clone().unwrap());
+    world.tell(Input::Bidding { id: TASK, task: task.clone(), salt: [4; 32] });
+    assert!(world.waiting.is_empty(), "there is no room");
+    assert!(world.core.tasks().contains(&TASK), "it stays in sight");
+    world.provider = bearing.clone();
+    world.look();
+    assert!(matches!(
+        world.waiting[..],
+        [(Subject::Bid(TASK), MarketOperation::SealBid { .. })]
+    ));
+
+    // One that is over meanwhile is none.
+    let mut world = World::new(Task { phase: TaskPhase::Bidding { until }, ..fixture::task() });
+    world.provider.as_mut().unwrap().exposure = Amount::CAP;
+    world.look();
+    world.tell(Input::Bidding { id: TASK, task, salt: [4; 32] });
+    world.task.as_mut().unwrap().phase = TaskPhase::Opening { until: Millis(3_000) };
+    world.provider = bearing;
+    world.look();
+    assert!(world.waiting.is_empty());
+    assert!(!world.core.tasks().contains(&TASK));
+}
+
 /// What can happen next.
 #[derive(Clone, Copy, Debug)]
 enum Step {
