@@ -180,7 +180,7 @@ mod tests {
         let lines = lines(&folder);
         assert_eq!(lines.len(), 2, "{lines:?}");
         let line = lines.first().unwrap();
-        assert!(line.starts_with("2023-11-14 22:13:20Z,1,0x0101"), "{line}");
+        assert!(line.starts_with("2023-11-14 22:13:20Z,1,0101"), "{line}");
         assert!(line.ends_with(",completed,upheld,1500,2"), "{line}");
     }
 

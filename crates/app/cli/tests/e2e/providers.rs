@@ -4,7 +4,6 @@ use crate::{
     dev::{opengpu, run, start, start_arguments, stop, text},
     network::free_ports,
 };
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     io::{BufRead as _, BufReader},
@@ -15,6 +14,26 @@ use std::{
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A process that does not outlive its test.
+struct Running(Option<Child>);
+
+impl Running {
+    /// Ends it as Ctrl-C would.
+    fn stop(mut self) {
+        stop(self.0.take().unwrap());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
 
 /// What a command prints for programs.
 fn json(home: &Path, arguments: &[&str]) -> Value {
@@ -32,7 +51,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// A provider without a token of its own, until it says that it is ready.
-fn start_poor(home: &Path, node: &str) -> Child {
+fn start_poor(home: &Path, node: &str) -> Running {
     let arguments = ["--home", "dev", "--node", node, "provider", "start", "--data", "poor"];
     let keys = ["--wallet", "poor", "--sponsor", "faucet"];
     let mut child = opengpu(home, &[&arguments[..], &keys].concat())
@@ -43,8 +62,9 @@ fn start_poor(home: &Path, node: &str) -> Child {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let ready = lines.any(|line| line.unwrap().starts_with("Ready: "));
+    let running = Running(Some(child));
     assert!(ready, "{}", std::fs::read_to_string(home.join("poor.log")).unwrap());
-    child
+    running
 }
 
 #[test]
@@ -55,7 +75,7 @@ fn e2e_providers_offer_pause_and_come_back() {
     let mut arguments = start_arguments(rpc, rpc + 1, rpc + 2);
     arguments.extend(["--validators", "1", "--providers", "1"].map(str::to_owned));
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    let network = start(home, &arguments);
+    let network = Running(Some(start(home, &arguments)));
     let node = format!("http://127.0.0.1:{rpc}");
     let offers = || json(home, &["offers", "--node", &node]).as_array().unwrap().clone();
 
@@ -85,18 +105,18 @@ fn e2e_providers_offer_pause_and_come_back() {
     // A pause outlives a restart of everything.
     status("pause");
     until("it takes no leases", || status("status")["on_chain"] == "draining");
-    stop(network);
+    network.stop();
     let gone = run(home, &["provider", "status", "--data", "dev/providers/0"]);
     assert_eq!(gone.status.code(), Some(1), "{}", text(&gone));
     assert!(text(&gone).contains("opengpu provider start"), "{}", text(&gone));
-    let network = start(home, &arguments);
+    let network = Running(Some(start(home, &arguments)));
     assert_eq!(status("status")["wish"], "pause");
     assert_eq!(status("status")["account"], account.as_str());
     status("resume");
     until("it takes leases", || status("status")["on_chain"] == "active");
 
     one_without_tokens(home, &node, &offers);
-    stop(network);
+    network.stop();
 }
 
 /// Whoever has no token registers at the expense of a sponsor.
@@ -113,13 +133,14 @@ fn one_without_tokens(home: &Path, node: &str, offers: &dyn Fn() -> Vec<Value>) 
     assert_eq!(again.status.code(), Some(2), "{}", text(&again));
     assert!(text(&again).contains("--force"), "{}", text(&again));
 
-    let wallet = ["wallet", "new", "poor", "--no-passphrase", "--home", "dev"];
-    assert_eq!(run(home, &wallet).status.code(), Some(0));
+    let wallet = ["wallet", "new", "poor", "--no-passphrase", "--show-phrase", "--home", "dev"];
+    let wallet = run(home, &wallet);
+    assert_eq!(wallet.status.code(), Some(0), "{}", text(&wallet));
     let alone = ["--home", "dev", "--node", node, "provider", "start", "--data", "poor"];
     let alone = run(home, &[&alone[..], &["--wallet", "poor"]].concat());
     assert_eq!(alone.status.code(), Some(1), "{}", text(&alone));
     assert!(text(&alone).contains("--sponsor"), "{}", text(&alone));
-    let mut poor = start_poor(home, node);
+    let poor = start_poor(home, node);
     assert_eq!(offers().len(), 2);
     let second = ["--home", "dev", "--node", node, "provider", "start", "--data", "poor"];
     let second = run(home, &[&second[..], &["--wallet", "poor"]].concat());
@@ -134,13 +155,11 @@ fn one_without_tokens(home: &Path, node: &str, offers: &dyn Fn() -> Vec<Value>) 
     assert_eq!(nowhere.status.code(), Some(0), "{}", text(&nowhere));
     assert!(text(&nowhere).contains("no market to look at"), "{}", text(&nowhere));
 
-    kill_process(Pid::from_child(&poor), Signal::INT).unwrap();
-    assert_eq!(poor.wait().unwrap().code(), Some(0));
+    poor.stop();
     let earned = json(home, &["provider", "earnings", "--data", "poor"]);
     assert_eq!(earned["paid_ogpu"], "0");
-    // It is known again, without a sponsor.
-    let mut poor = start_poor(home, node);
+    // The chain knows it when it comes back.
+    let poor = start_poor(home, node);
     assert_eq!(offers().len(), 2);
-    kill_process(Pid::from_child(&poor), Signal::INT).unwrap();
-    assert_eq!(poor.wait().unwrap().code(), Some(0));
+    poor.stop();
 }
