@@ -6,7 +6,7 @@ use crate::companion::Companion;
 use crate::output;
 use crate::records::{Delivery, Record};
 use opengpu_client::market;
-use opengpu_link::{Address, Endpoint, EndpointId, RelayUrl};
+use opengpu_link::{Address, Endpoint, EndpointId, RelayUrl, Store};
 use opengpu_types::{
     Address as Account, Amount, ArtifactId, Checkpoint, Entry, Key, Lease, LeaseId, SegmentIndex,
     Task, TaskId, TaskPhase,
@@ -98,6 +98,7 @@ struct Attending<'a> {
     id: TaskId,
     record: Record,
     delivery: Delivery,
+    store: Store,
     endpoints: BTreeMap<String, Arc<Endpoint>>,
     companions: BTreeMap<u8, Accompanied>,
     tried: BTreeMap<u8, Instant>,
@@ -115,12 +116,15 @@ impl Client {
     ) -> Result<Attended, ClientError> {
         let record = self.record(id);
         let delivery = record.delivery()?.ok_or(ClientError::Elsewhere)?;
+        let store = self.store(&delivery.salt)?;
+        let salt = delivery.salt;
         let (happened, mut news) = mpsc::unbounded_channel();
         let mut attending = Attending {
             client: self,
             id,
             record,
             delivery,
+            store,
             endpoints: BTreeMap::new(),
             companions: BTreeMap::new(),
             tried: BTreeMap::new(),
@@ -132,6 +136,10 @@ impl Client {
             }
         });
         attending.leave();
+        drop(attending);
+        if matches!(ended, Ok(Attended::Ended { .. })) {
+            self.clear(&salt)?;
+        }
         ended
     }
 
@@ -260,7 +268,7 @@ impl Attending<'_> {
         let endpoint = match self.endpoints.get(relay) {
             Some(endpoint) => Arc::clone(endpoint),
             None => {
-                let bound = self.client.endpoint(&self.delivery, url);
+                let bound = self.client.endpoint(&self.delivery, &self.store, url);
                 let endpoint = Arc::new(self.client.runtime.block_on(bound)?);
                 self.endpoints.insert(relay.to_owned(), Arc::clone(&endpoint));
                 endpoint
@@ -271,6 +279,7 @@ impl Attending<'_> {
             client: self.client.clone(),
             lease: LeaseId { task: self.id, number },
             delivery: self.delivery.clone(),
+            store: self.store.clone(),
             address,
             reader: contact.sealing,
             from: lease.from,

@@ -5,7 +5,7 @@ use crate::output::Unfit;
 use crate::records::{Delivery, Record, Records};
 use opengpu_client::wallet::FileError;
 use opengpu_client::{Rpc, RpcError, SendError, send_noted};
-use opengpu_crypto::Keypair;
+use opengpu_crypto::{Digest, Keypair};
 use opengpu_exec::Program;
 use opengpu_link::artifact::ArtifactKey;
 use opengpu_link::folder::{self, FolderError, FolderLimits};
@@ -20,7 +20,7 @@ use opengpu_types::{
     Spec, TaskId, Text,
 };
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -117,7 +117,8 @@ pub struct Client {
     pub(crate) chain: ChainId,
     pub(crate) identity: Identity,
     pub(crate) records: Records,
-    pub(crate) store: Store,
+    /// Artifacts of open tasks, a folder for each.
+    artifacts: PathBuf,
     pub(crate) runtime: Arc<Runtime>,
 }
 
@@ -132,11 +133,11 @@ impl Client {
     pub fn open(folder: &Path, rpc: &Rpc, chain: ChainId) -> Result<Self, ClientError> {
         let records = Records::open(&folder.join("tasks"))?;
         let identity = Identity::open(&folder.join("client.secret"))?;
-        let store = Store::open(&folder.join("artifacts"), Quota::of(QUOTA))?;
+        let artifacts = folder.join("artifacts");
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).enable_all().thread_name("client-link").build()?;
         let runtime = Arc::new(runtime);
-        Ok(Self { rpc: rpc.clone(), chain, identity, records, store, runtime })
+        Ok(Self { rpc: rpc.clone(), chain, identity, records, artifacts, runtime })
     }
 
     /// How providers of a task know this client.
@@ -149,17 +150,19 @@ impl Client {
 
     /// Packs program and input for a task.
     pub fn pack(&self, program: &Program, input: &[u8], spec: Spec) -> Result<Packed, ClientError> {
+        let salt = rand::random();
+        let store = self.store(&salt)?;
         let owner = self.identity.artifacts();
         let limits = FolderLimits::default();
-        let folder = folder::pack(&self.store, program.folder(), &owner, &limits)?;
+        let folder = folder::pack(&store, program.folder(), &owner, &limits)?;
         let key = ArtifactKey::generate(&mut rand::rng());
         let delivery = Delivery {
             name: Text::new(program.manifest.name.clone()).map_err(|_| ClientError::Name)?,
-            salt: rand::random(),
+            salt,
             program: folder.manifest,
             program_key: *folder.key.secret_bytes(),
             files: List::new(folder.files).map_err(|_| ClientError::Name)?,
-            input: self.store.import_encrypted(&key, input)?,
+            input: store.import_encrypted(&key, input)?,
             input_key: *key.secret_bytes(),
         };
         let length = u64::try_from(input.len()).unwrap_or(u64::MAX);
@@ -191,6 +194,23 @@ impl Client {
         id.ok_or(ClientError::Gone)
     }
 
+    /// Where the artifacts of a task are.
+    pub(crate) fn store(&self, salt: &[u8; 32]) -> Result<Store, ClientError> {
+        Ok(Store::open(&self.place(salt), Quota::of(QUOTA))?)
+    }
+
+    /// The artifacts of a task are not needed any more.
+    pub(crate) fn clear(&self, salt: &[u8; 32]) -> Result<(), ClientError> {
+        match std::fs::remove_dir_all(self.place(salt)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn place(&self, salt: &[u8; 32]) -> PathBuf {
+        self.artifacts.join(Digest(*salt).to_string())
+    }
+
     /// What is kept of a task.
     pub fn record(&self, id: TaskId) -> Record {
         self.records.task(id)
@@ -205,10 +225,11 @@ impl Client {
     pub(crate) async fn endpoint(
         &self,
         delivery: &Delivery,
+        store: &Store,
         relay: RelayUrl,
     ) -> Result<Endpoint, ClientError> {
         let config = Config::on_relay(self.identity.session(&delivery.salt), relay);
-        let router = Holder::new(self.store.clone(), Open).answer_on(Router::default());
+        let router = Holder::new(store.clone(), Open).answer_on(Router::default());
         // Nobody dials a client; providers answer in the sessions that it opened.
         Ok(Endpoint::bind(config, router, |_| false).await?)
     }

@@ -11,7 +11,7 @@ use opengpu_link::lease::{
 };
 use opengpu_link::session::{Kind, SessionError};
 use opengpu_link::transfer::{self, Keep};
-use opengpu_link::{Address, Endpoint, Session};
+use opengpu_link::{Address, Endpoint, Session, Store};
 use opengpu_types::{ArtifactId, Checkpoint, LeaseId, Millis};
 use std::io::Read as _;
 use std::sync::Arc;
@@ -28,6 +28,7 @@ pub(crate) struct Companion {
     pub(crate) client: Client,
     pub(crate) lease: LeaseId,
     pub(crate) delivery: Delivery,
+    pub(crate) store: Store,
     pub(crate) address: Address,
     pub(crate) reader: SealPublicKey,
     /// From where the lease goes on.
@@ -70,12 +71,12 @@ impl Companion {
                 let missing = || ClientError::Transfer("the state is not here".to_owned());
                 let bytes = record.state(from.state)?.ok_or_else(missing)?;
                 let key = ArtifactKey::generate(&mut rand::rng());
-                Some((self.client.store.import_encrypted(&key, &bytes[..])?, key))
+                Some((self.store.import_encrypted(&key, &bytes[..])?, key))
             }
         };
         let sent = files.iter().chain([program, input]).chain(state.as_ref().map(|(id, _)| id));
         for artifact in sent {
-            let size = self.client.store.whole(artifact)?.outline().size();
+            let size = self.store.whole(artifact)?.outline().size();
             let wish = Keep { artifact: *artifact, size, until: Millis(0) };
             let put = transfer::put(session, wish, |_| {}).await;
             put.map_err(|error| ClientError::Transfer(error.to_string()))?;
@@ -165,7 +166,7 @@ impl Companion {
         let answer = session.call(kind, request).await?;
         let broken = |_| SessionError::Broken("no parcel");
         let Parcel { grant, .. } = Parcel::decode(answer).map_err(broken)?;
-        let (store, sessions) = (&self.client.store, std::slice::from_ref(session));
+        let (store, sessions) = (&self.store, std::slice::from_ref(session));
         let got = transfer::get(store, grant.artifact, sessions, |_| {}).await;
         got.map_err(|error| ClientError::Transfer(error.to_string()))?;
         let key = grant.open(self.client.chain, &self.client.identity.sealing());

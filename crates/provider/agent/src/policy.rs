@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn a_bid_is_the_floor_and_every_refusal_has_its_reason() {
         type Change = fn(&mut Task, &mut Provider, &mut Policy);
-        let cases: [(Change, Result<(), &str>); 8] = [
+        let cases: [(Change, Result<(), &str>); 10] = [
             (|_, _, _| {}, Ok(())),
             (|task, _, _| task.spec.segments = 0, Err("work of this form")),
             (|_, provider, _| provider.status = ProviderStatus::Draining, Err("no leases now")),
@@ -324,7 +324,11 @@ mod tests {
             (|task, _, _| task.budget.amount = Amount(1), Err("less than the floor")),
             (|_, provider, _| provider.offers.get_mut(0).unwrap().leased = 1, Err("no offer")),
             (
-                |_, provider, _| (provider.stake, provider.locked) = (Amount::ZERO, Amount::ZERO),
+                |task, provider, _| {
+                    provider.stake = Amount::ZERO;
+                    task.deposited = Amount::whole(1_000);
+                    task.budget = Money::tokens(task.deposited);
+                },
                 Err("does not bear"),
             ),
             (|_, provider, _| provider.exposure = Amount::CAP, Err("does not bear")),

@@ -15,3 +15,4 @@ mod faults;
 mod network;
 mod providers;
 mod state;
+mod tasks;

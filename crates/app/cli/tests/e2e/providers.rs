@@ -16,12 +16,21 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process that does not outlive its test.
-struct Running(Option<Child>);
+pub(crate) struct Running(Option<Child>);
 
 impl Running {
+    pub(crate) const fn new(child: Child) -> Self {
+        Self(Some(child))
+    }
+
     /// Ends it as Ctrl-C would.
-    fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         stop(self.0.take().unwrap());
+    }
+
+    /// Ends it as a loss of power would.
+    pub(crate) fn kill(self) {
+        drop(self);
     }
 }
 
@@ -36,13 +45,13 @@ impl Drop for Running {
 }
 
 /// What a command prints for programs.
-fn json(home: &Path, arguments: &[&str]) -> Value {
+pub(crate) fn json(home: &Path, arguments: &[&str]) -> Value {
     let output = run(home, &[arguments, &["-o", "json"]].concat());
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
         assert!(begin.elapsed() < PATIENCE, "it never came: {what}");
@@ -62,7 +71,7 @@ fn start_poor(home: &Path, node: &str) -> Running {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let ready = lines.any(|line| line.unwrap().starts_with("Ready: "));
-    let running = Running(Some(child));
+    let running = Running::new(child);
     assert!(ready, "{}", std::fs::read_to_string(home.join("poor.log")).unwrap());
     running
 }
@@ -75,7 +84,7 @@ fn e2e_providers_offer_pause_and_come_back() {
     let mut arguments = start_arguments(rpc, rpc + 1, rpc + 2);
     arguments.extend(["--validators", "1", "--providers", "1"].map(str::to_owned));
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    let network = Running(Some(start(home, &arguments)));
+    let network = Running::new(start(home, &arguments));
     let node = format!("http://127.0.0.1:{rpc}");
     let offers = || json(home, &["offers", "--node", &node]).as_array().unwrap().clone();
 
@@ -109,7 +118,7 @@ fn e2e_providers_offer_pause_and_come_back() {
     let gone = run(home, &["provider", "status", "--data", "dev/providers/0"]);
     assert_eq!(gone.status.code(), Some(1), "{}", text(&gone));
     assert!(text(&gone).contains("opengpu provider start"), "{}", text(&gone));
-    let network = Running(Some(start(home, &arguments)));
+    let network = Running::new(start(home, &arguments));
     assert_eq!(status("status")["wish"], "pause");
     assert_eq!(status("status")["account"], account.as_str());
     status("resume");
