@@ -4,6 +4,13 @@ use crate::{
     dev::{opengpu, run, start, start_arguments, stop, text},
     network::free_ports,
 };
+use opengpu_client::{Keystore, Passphrase, Rpc, send};
+use opengpu_crypto::SealKeypair;
+use opengpu_types::{
+    Address, Allocating, Amount, ArtifactId, Class, Contact, Digest, Entry, Eyes, Key, List,
+    MarketOperation, Measure, Millis, Money, Operation, Permille, ProgramId, ProgramKind,
+    Requirements, SessionKey, Set, Spec, Text, Trust, Weights, Work,
+};
 use serde_json::Value;
 use std::{
     io::{BufRead as _, BufReader},
@@ -60,10 +67,9 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// A provider without a token of its own, until it says that it is ready.
-fn start_poor(home: &Path, node: &str) -> Running {
+fn start_poor(home: &Path, node: &str, sponsor: &[&str]) -> Running {
     let arguments = ["--home", "dev", "--node", node, "provider", "start", "--data", "poor"];
-    let keys = ["--wallet", "poor", "--sponsor", "faucet"];
-    let mut child = opengpu(home, &[&arguments[..], &keys].concat())
+    let mut child = opengpu(home, &[&arguments[..], &["--wallet", "poor"], sponsor].concat())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(std::fs::File::create(home.join("poor.log")).unwrap())
@@ -149,7 +155,7 @@ fn one_without_tokens(home: &Path, node: &str, offers: &dyn Fn() -> Vec<Value>) 
     let alone = run(home, &[&alone[..], &["--wallet", "poor"]].concat());
     assert_eq!(alone.status.code(), Some(1), "{}", text(&alone));
     assert!(text(&alone).contains("--sponsor"), "{}", text(&alone));
-    let poor = start_poor(home, node);
+    let poor = start_poor(home, node, &["--sponsor", "faucet"]);
     assert_eq!(offers().len(), 2);
     let second = ["--home", "dev", "--node", node, "provider", "start", "--data", "poor"];
     let second = run(home, &[&second[..], &["--wallet", "poor"]].concat());
@@ -167,8 +173,78 @@ fn one_without_tokens(home: &Path, node: &str, offers: &dyn Fn() -> Vec<Value>) 
     poor.stop();
     let earned = json(home, &["provider", "earnings", "--data", "poor"]);
     assert_eq!(earned["paid_ogpu"], "0");
-    // The chain knows it when it comes back.
-    let poor = start_poor(home, node);
+    // The chain knows it when it comes back, so that nobody has to pay for it.
+    let poor = start_poor(home, node, &[]);
     assert_eq!(offers().len(), 2);
+    a_lease_of_one_without_tokens(home, node);
     poor.stop();
+    let lines = || std::fs::read_to_string(home.join("poor/earnings.csv")).unwrap();
+    let before = lines();
+    start_poor(home, node, &[]).stop();
+    assert_eq!(lines(), before, "a lease has one line");
+}
+
+/// Nobody tells it what the lease is about: it lives on heartbeats until the owner wants the device.
+fn a_lease_of_one_without_tokens(home: &Path, node: &str) {
+    let report = |verb: &str| json(home, &["provider", verb, "--data", "poor"]);
+    let account: Address = report("status")["account"].as_str().unwrap().parse().unwrap();
+    let rpc = Rpc::new(node);
+    assert_eq!(rpc.account(account).unwrap().balance, Amount::ZERO);
+    let alice = Keystore::new(&home.join("dev")).unlock("alice", &Passphrase::default()).unwrap();
+    let submit = MarketOperation::SubmitTask {
+        spec: spec(account).into(),
+        budget: Money::tokens(Amount::whole(1)),
+        escrow: Amount::whole(1),
+        contact: Contact {
+            session: SessionKey([1; 32]),
+            sealing: SealKeypair::from_seed([1; 32]).public_key(),
+            relay: Text::default(),
+        },
+    };
+    send(&rpc, &alice, vec![Operation::Market(submit)], PATIENCE).unwrap();
+    until("it has the lease", || {
+        report("status")["leases"][0]["stage"] == "waiting for its client"
+    });
+    let heard = || match rpc.entry(&Key::Provider(account)).unwrap() {
+        Some(Entry::Provider(provider)) => provider.heard,
+        _ => panic!("the chain knows no such provider"),
+    };
+    let begun = heard();
+    until("a heartbeat, free of fees", || heard() > begun);
+    report("pause");
+    until("the lease is given back", || report("status")["leases"].as_array().unwrap().is_empty());
+    let earned = || json(home, &["provider", "earnings", "--data", "poor"])["leases"].clone();
+    until("a line for it", || earned()[0]["reason"] == "released");
+    assert_eq!(rpc.account(account).unwrap().balance, Amount::ZERO);
+}
+
+fn spec(provider: Address) -> Spec {
+    let none = Permille::new(0).unwrap();
+    Spec {
+        program: ProgramId(Digest([1; 32])),
+        input: ArtifactId::of(b"nothing"),
+        segments: 4,
+        work: Work { amount: 10_000, measure: Measure::Integers },
+        requirements: Requirements {
+            kind: ProgramKind::Wasm,
+            devices: 1,
+            memory: 1,
+            classes: List::empty(),
+            precisions: Set::NONE,
+            runtimes: Set::NONE,
+            regions: List::empty(),
+            reliability: none,
+            trust: Trust::Checked,
+            longest: Millis(120_000),
+            cap: Money::tokens(Amount::whole(1)),
+            allowed: List::new(vec![provider]).unwrap(),
+            denied: List::empty(),
+        },
+        class: Class::Exact,
+        eyes: Eyes::Anyone,
+        allocating: Allocating::Spot,
+        weights: Weights { time: none, reliability: none, proximity: none },
+        region: Text::default(),
+        patience: Millis(10_000),
+    }
 }
