@@ -107,9 +107,19 @@ fn e2e_providers_offer_pause_and_come_back() {
     let relay = format!("http://127.0.0.1:{}/", rpc + 2);
     assert_eq!(status("status")["relay"], relay.as_str());
 
-    // A pause takes it off the shelf, and it comes back.
-    assert_eq!(status("pause")["wish"], "pause");
+    // It bids in an auction, and wins it where nobody else does.
+    let own = account.parse().unwrap();
+    submit(home, &Rpc::new(&node), Spec { allocating: Allocating::Auction, ..spec(own) });
+    until("it has won", || status("status")["leases"][0]["stage"] == "waiting for its client");
+    assert_eq!(offers()[0]["free"], 0);
+    shown_again_and_again(home);
+    assert_eq!(status("drain")["wish"], "drain");
     until("it takes no leases", || status("status")["on_chain"] == "draining");
+    assert_eq!(status("status")["leases"].as_array().unwrap().len(), 1, "what is open goes on");
+
+    // A pause gives everything back, and it comes back.
+    assert_eq!(status("pause")["wish"], "pause");
+    until("all is given back", || status("status")["leases"].as_array().unwrap().is_empty());
     assert!(offers().is_empty());
     let standing = status("status")["standing"].as_str().unwrap().to_owned();
     assert!(standing.contains("paused"), "{standing}");
@@ -132,6 +142,19 @@ fn e2e_providers_offer_pause_and_come_back() {
 
     one_without_tokens(home, &node, &offers);
     network.stop();
+}
+
+/// `top` shows it, and once more after a second.
+fn shown_again_and_again(home: &Path) {
+    let arguments = ["provider", "top", "--data", "dev/providers/0", "-o", "json"];
+    let mut command = opengpu(home, &arguments);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let _top = Running(Some(child));
+    for line in lines.take(2) {
+        let report: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        assert_eq!(report["leases"].as_array().unwrap().len(), 1, "{report}");
+    }
 }
 
 /// Whoever has no token registers at the expense of a sponsor.
@@ -190,18 +213,7 @@ fn a_lease_of_one_without_tokens(home: &Path, node: &str) {
     let account: Address = report("status")["account"].as_str().unwrap().parse().unwrap();
     let rpc = Rpc::new(node);
     assert_eq!(rpc.account(account).unwrap().balance, Amount::ZERO);
-    let alice = Keystore::new(&home.join("dev")).unlock("alice", &Passphrase::default()).unwrap();
-    let submit = MarketOperation::SubmitTask {
-        spec: spec(account).into(),
-        budget: Money::tokens(Amount::whole(1)),
-        escrow: Amount::whole(1),
-        contact: Contact {
-            session: SessionKey([1; 32]),
-            sealing: SealKeypair::from_seed([1; 32]).public_key(),
-            relay: Text::default(),
-        },
-    };
-    send(&rpc, &alice, vec![Operation::Market(submit)], PATIENCE).unwrap();
+    submit(home, &rpc, spec(account));
     until("it has the lease", || {
         report("status")["leases"][0]["stage"] == "waiting for its client"
     });
@@ -216,6 +228,22 @@ fn a_lease_of_one_without_tokens(home: &Path, node: &str) {
     let earned = || json(home, &["provider", "earnings", "--data", "poor"])["leases"].clone();
     until("a line for it", || earned()[0]["reason"] == "released");
     assert_eq!(rpc.account(account).unwrap().balance, Amount::ZERO);
+}
+
+/// Submits a task of one of the network's users.
+fn submit(home: &Path, rpc: &Rpc, spec: Spec) {
+    let alice = Keystore::new(&home.join("dev")).unlock("alice", &Passphrase::default()).unwrap();
+    let submit = MarketOperation::SubmitTask {
+        spec: spec.into(),
+        budget: Money::tokens(Amount::whole(1)),
+        escrow: Amount::whole(1),
+        contact: Contact {
+            session: SessionKey([1; 32]),
+            sealing: SealKeypair::from_seed([1; 32]).public_key(),
+            relay: Text::default(),
+        },
+    };
+    send(rpc, &alice, vec![Operation::Market(submit)], PATIENCE).unwrap();
 }
 
 fn spec(provider: Address) -> Spec {
