@@ -3,7 +3,7 @@
 //! The network is `opengpu dev`; everything that it can do belongs to the binary, not here.
 
 use crate::cargo::{self, Profile};
-use crate::process;
+use crate::{process, test};
 use anyhow::Result;
 use std::process::Command;
 
@@ -22,6 +22,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.tour {
+        // It renders on a GPU in software, and trains on digits.
+        test::tools()?;
+    }
     let [opengpu] = cargo::build(["opengpu"], Profile::Dev)?;
     process::become_program(Command::new(opengpu).args(dev_arguments(arguments)))
 }

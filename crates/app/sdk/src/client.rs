@@ -6,7 +6,8 @@ use crate::records::{Delivery, Record, Records};
 use opengpu_client::wallet::FileError;
 use opengpu_client::{Rpc, RpcError, SendError, send_noted};
 use opengpu_crypto::{Digest, Keypair};
-use opengpu_exec::Program;
+use opengpu_exec::program::MANIFEST;
+use opengpu_exec::{Program, Refusal};
 use opengpu_link::artifact::ArtifactKey;
 use opengpu_link::folder::{self, FolderError, FolderLimits};
 use opengpu_link::session::{Router, SessionError};
@@ -23,6 +24,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 /// Bytes that a client keeps of artifacts.
@@ -154,7 +156,8 @@ impl Client {
         let store = self.store(&salt)?;
         let owner = self.identity.artifacts();
         let limits = FolderLimits::default();
-        let folder = folder::pack(&store, program.folder(), &owner, &limits)?;
+        let staged = stage(program)?;
+        let folder = folder::pack(&store, staged.path(), &owner, &limits)?;
         let key = ArtifactKey::generate(&mut rand::rng());
         let delivery = Delivery {
             name: Text::new(program.manifest.name.clone()).map_err(|_| ClientError::Name)?,
@@ -232,5 +235,34 @@ impl Client {
         let router = Holder::new(store.clone(), Open).answer_on(Router::default());
         // Nobody dials a client; providers answer in the sessions that it opened.
         Ok(Endpoint::bind(config, router, |_| false).await?)
+    }
+}
+
+/// The files of a program in a folder of their own: what lies beside them is nobody's business, and what
+/// lies among the shared models is part of it.
+fn stage(program: &Program) -> Result<TempDir, ClientError> {
+    let staged = tempfile::tempdir()?;
+    for name in program.files().keys().map(String::as_str).chain([MANIFEST]) {
+        let refused = |error: Refusal| io::Error::other(error.to_string());
+        let target = staged.path().join(name);
+        if let Some(folder) = target.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::copy(program.path(name).map_err(refused)?, target)?;
+    }
+    Ok(staged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_packed_without_what_lies_beside_it() {
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/sha256-search");
+        let program = Program::open(&example).unwrap();
+        let staged = stage(&program).unwrap();
+        assert!(example.join("README.md").exists() && !staged.path().join("README.md").exists());
+        assert_eq!(Program::open(staged.path()).unwrap().id, program.id);
     }
 }

@@ -1,5 +1,7 @@
-//! A walk through the network: balances, a transfer, stake, a new validator that takes a seat, and
-//! a receipt that is checked without the network.
+//! A walk through the network: balances, a transfer, stake, a new validator that takes a seat, a
+//! receipt that is checked without the network, and the market: providers, a picture, a training.
+
+mod market;
 
 use super::{
     PATIENCE,
@@ -44,7 +46,8 @@ pub(super) fn run(
     tour.delegation()?;
     tour.new_validator()?;
     tour.receipt(&sent)?;
-    tour.tell(7, "Done", "The network has done what it promises.")
+    tour.market()?;
+    tour.tell(11, "Done", "The network has done what it promises.")
 }
 
 impl Tour<'_> {

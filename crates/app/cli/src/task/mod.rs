@@ -13,6 +13,7 @@
 mod attendance;
 mod journal;
 pub(crate) mod logs;
+pub(crate) mod picture;
 mod plan;
 pub(crate) mod pull;
 pub(crate) mod quote;

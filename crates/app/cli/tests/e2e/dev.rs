@@ -15,6 +15,10 @@ use std::{
 pub(crate) fn opengpu(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_opengpu"));
     command.args(arguments).env_clear().env("OPENGPU_HOME", home).current_dir(home);
+    // The data of examples is where it is for all tests.
+    if let Some(models) = opengpu_exec::program::models() {
+        command.env(opengpu_exec::program::MODELS, models);
+    }
     command
 }
 
@@ -70,13 +74,20 @@ fn e2e_the_tour_ends_with_0_and_stops_everything() {
         "4. A new validator",
         "5. A new validator takes its seat",
         "6. A receipt, checked offline against the genesis",
-        "7. Done",
+        "7. Three providers register and are rated",
+        "8. A picture",
+        "9. A training",
+        "10. Receipts of both",
+        "11. Done",
     ] {
         assert!(text.contains(step), "{step}\n{text}");
     }
     for number in (rpc..rpc + 5).chain(port..port + 5).chain([relay]) {
         assert!(TcpListener::bind(("127.0.0.1", number)).is_ok(), "port {number} is still used");
     }
+
+    let picture = std::fs::read(home.path().join("dev/picture.png")).unwrap();
+    assert!(picture.starts_with(b"\x89PNG"));
 
     // The exported receipt is checked by the command, and any damage is refused with its own code.
     let receipt = home.path().join("dev/receipt.bin");

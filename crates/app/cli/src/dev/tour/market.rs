@@ -1,0 +1,158 @@
+//! The market on the tour: three providers, a picture and a training, each quoted, auctioned, run,
+//! fetched and checked without the network.
+
+use super::Tour;
+use crate::{
+    dev::{PATIENCE, providers},
+    exec,
+    exit::{Complaint, Exit},
+    task::{picture, receipt},
+    verify,
+};
+use anyhow::{Context as _, Result};
+use opengpu_client::{devnet, market};
+use opengpu_exec::{Program, artifact};
+use opengpu_sdk::{Attended, Client, Wishes, quote::quote};
+use opengpu_types::{Allocating, Amount, ArtifactId, Event, Money, Task, TaskId, TaskPhase};
+use std::{path::PathBuf, sync::atomic::AtomicBool, time::Instant};
+
+/// Providers of the tour.
+const PROVIDERS: u8 = 3;
+/// What each task may cost.
+const BUDGET: Amount = Amount::whole(1);
+/// Programs of the tour, with the binary: the files of each.
+const PATH_TRACER: Example = Example {
+    name: "path-tracer",
+    files: &[
+        ("program.toml", include_bytes!("../../../../../../examples/path-tracer/program.toml")),
+        ("kernel.wgsl", include_bytes!("../../../../../../examples/path-tracer/kernel.wgsl")),
+    ],
+};
+const TRAIN_DIGITS: Example = Example {
+    name: "train-digits",
+    files: &[(
+        "program.toml",
+        include_bytes!("../../../../../../examples/train-digits/program.toml"),
+    )],
+};
+
+struct Example {
+    name: &'static str,
+    files: &'static [(&'static str, &'static [u8])],
+}
+
+/// A task that has ended.
+struct Done {
+    id: TaskId,
+    task: Box<Task>,
+    output: Vec<u8>,
+    text: String,
+}
+
+impl Tour<'_> {
+    pub(super) fn market(&mut self) -> Result<()> {
+        self.providers()?;
+        let client = Client::open(self.network.path(), &self.rpc, self.network.genesis.chain)?;
+        let rendered = self.trade(&client, &PATH_TRACER)?;
+        let program = self.program(&PATH_TRACER)?;
+        let shape = program.manifest.picture.context("the program paints no picture")?;
+        let path = self.network.path().join("picture.png");
+        std::fs::write(&path, picture::png(shape, &rendered.output)?)?;
+        self.tell(8, "A picture", &format!("{}\nlook at {}", rendered.text, path.display()))?;
+        let trained = self.trade(&client, &TRAIN_DIGITS)?;
+        self.tell(9, "A training", &trained.text)?;
+        let checked = [&rendered, &trained].map(|done| self.check(done));
+        let lines: Vec<_> = checked.into_iter().collect::<Result<_>>()?;
+        self.tell(10, "Receipts of both, checked offline against the genesis", &lines.join("\n"))
+    }
+
+    fn providers(&mut self) -> Result<()> {
+        providers::start(self.context, self.network, PROVIDERS, self.processes, self.stop)?;
+        let mut lines = Vec::new();
+        for standing in market::offers(&self.rpc)? {
+            let (offer, rating) = (&standing.offer, &standing.offer.rating);
+            lines.push(format!(
+                "{} offers {} x {} for {}/s, rated at {} million integer operations a second",
+                standing.provider, standing.free, offer.class, offer.rate, rating.integers
+            ));
+        }
+        self.tell(7, "Three providers register and are rated", &lines.join("\n"))
+    }
+
+    /// The files of an example, in the folder of the network.
+    fn program(&self, example: &Example) -> Result<Program> {
+        let folder: PathBuf = self.network.path().join("examples").join(example.name);
+        std::fs::create_dir_all(&folder)?;
+        for (name, bytes) in example.files {
+            artifact::write(&folder.join(name), bytes)?;
+        }
+        Ok(Program::open(&folder)?)
+    }
+
+    /// Quotes a program, has it auctioned and run, and fetches its output.
+    fn trade(&self, client: &Client, example: &Example) -> Result<Done> {
+        let [from, _] = devnet::USERS;
+        let program = self.program(example)?;
+        let input = exec::input(&program, None)?;
+        let wishes =
+            Wishes { allocating: Some(Allocating::Auction), ..Wishes::new(Money::tokens(BUDGET)) };
+        let spec = wishes.spec(&program, ArtifactId::of(&input));
+        let dollar = self.rpc.parameters()?.parameters.market.dollar;
+        let offers = market::offers(&self.rpc)?;
+        let quote = quote(&spec, &self.address(from)?, &offers, dollar);
+        let best = quote.fitting.first().with_context(|| format!("nobody runs it: {quote:?}"))?;
+        let quoted =
+            format!("{} offers fit, the cheapest would be {} oGPU", quote.fitting.len(), best.cost);
+        let packed = client.pack(&program, &input, spec)?;
+        let begin = Instant::now();
+        let keypair = self.network.unlock(from)?;
+        let id = client.submit(&keypair, &packed, wishes.budget, BUDGET)?;
+        let (task, output) = self.attend(client, id)?;
+        let lease = task.leases.iter().find(|lease| !lease.paid.is_zero());
+        let lease = lease.context("nobody was paid")?;
+        let text = format!(
+            "{}: {quoted}\nwon by {} for {} oGPU/s, settled after {} ms\n\
+             {} bytes of output, paid {} of {BUDGET} oGPU, {} came back",
+            example.name,
+            lease.provider,
+            lease.rate,
+            begin.elapsed().as_millis(),
+            output.len(),
+            task.paid,
+            task.refunded,
+        );
+        Ok(Done { id, task, output, text })
+    }
+
+    fn attend(&self, client: &Client, id: TaskId) -> Result<(Box<Task>, Vec<u8>)> {
+        let (begin, left) = (Instant::now(), AtomicBool::new(false));
+        let attended = client.attend(id, &left, &mut |_, _| {
+            if self.stop.is_requested() || begin.elapsed() > PATIENCE.saturating_mul(3) {
+                left.store(true, std::sync::atomic::Ordering::SeqCst);
+            }
+        })?;
+        match attended {
+            Attended::Ended { task, output } => Ok((task, output?)),
+            Attended::Left => Err(Complaint::new(Exit::Failed, "the task did not end").into()),
+        }
+    }
+
+    /// Checks the receipt of a task as somebody would who has only the genesis and the output.
+    fn check(&self, done: &Done) -> Result<String> {
+        let TaskPhase::Closed { at, .. } = done.task.phase else {
+            return Err(Complaint::new(Exit::Failed, "the task has not ended").into());
+        };
+        let (_, bytes) = receipt::settled(&self.rpc, done.id, at)?;
+        let path = self.network.path().join(format!("{}.receipt", done.id));
+        std::fs::write(&path, &bytes)?;
+        let receipt = verify::receipt(&bytes, verify::trust(&self.network.genesis)?)?;
+        let wanted = Some(ArtifactId::of(&done.output));
+        let names =
+            |event: &Event| matches!(event, Event::LeaseClosed { output, .. } if *output == wanted);
+        if !receipt.events.iter().any(names) {
+            let told = "the receipt names another output than the one that came";
+            return Err(Complaint::new(Exit::Verification, told).into());
+        }
+        Ok(format!("{} is true: block {}, and names this output", path.display(), receipt.height))
+    }
+}
