@@ -107,6 +107,13 @@ impl NodeChain {
         Ok(Sent::Refused { reason: "its number is taken again and again".to_owned() })
     }
 
+    /// A block with what happened in it.
+    fn block(&self, height: Height) -> Result<Final, ChainError> {
+        let time = self.rpc.block(Some(height)).map_err(told)?.time;
+        let events = events(self.rpc.receipts(height).map_err(told)?);
+        Ok(Final { height, time, events })
+    }
+
     /// What became of a transaction, exactly.
     fn outcome(&self, id: TransactionId, until: Height) -> Result<Outcome, ChainError> {
         let info = wait_until_final(&self.rpc, id, until, PATIENCE).map_err(told)?;
@@ -194,21 +201,14 @@ impl Chain for NodeChain {
             }
             thread::sleep(LOOK_EVERY.min(patience));
         }
-        let recorded = match self.rpc.block(Some(after.next())) {
-            Ok(block) => (block.height, block.time),
-            // What the node has thrown away cannot be had from it; the rest can.
-            Err(error) => {
-                let first = self.rpc.status().map_err(told)?.recorded_from;
-                if first <= after.next() {
-                    return Err(told(error));
-                }
-                let block = self.rpc.block(Some(first)).map_err(told)?;
-                (block.height, block.time)
-            }
-        };
-        let (height, time) = recorded;
-        let events = events(self.rpc.receipts(height).map_err(told)?);
-        Ok(Some(Final { height, time, events }))
+        match self.block(after.next()) {
+            Ok(block) => Ok(Some(block)),
+            // What the node has no record of cannot be had from it; the rest can.
+            Err(error) => match self.rpc.status().map_err(told)?.recorded_from {
+                first if first > after.next() => self.block(first).map(Some),
+                _ => Err(error),
+            },
+        }
     }
 }
 

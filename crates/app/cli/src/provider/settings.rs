@@ -173,7 +173,10 @@ pub(crate) fn money_text(money: Money) -> String {
 
 /// A span in the words of the file.
 pub(crate) fn span_text(span: Millis) -> String {
-    format!("{}s", span.0 / 1_000)
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m")];
+    let whole = units.into_iter().find(|(unit, _)| span.0.is_multiple_of(*unit));
+    let (unit, letter) = whole.unwrap_or((1_000, "s"));
+    format!("{}{letter}", span.0.checked_div(unit).unwrap_or(0))
 }
 
 /// A part in the words of the file.
@@ -249,6 +252,13 @@ mod tests {
         };
         assert_eq!(Settings::read(&power.write()).unwrap(), power);
         assert!(matches!(power.floor().unwrap(), Floor::Power { .. }));
+    }
+
+    #[test]
+    fn spans_are_written_as_they_are_read() {
+        for text in ["3d", "12h", "90m", "45s"] {
+            assert_eq!(span_text(span(text).unwrap()), text);
+        }
     }
 
     #[test]
