@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const RULE: &str = "edges";
 const PREFIX: &str = "opengpu-";
 
-const RANKS: [(&str, u8); 17] = [
+const RANKS: [(&str, u8); 18] = [
     ("crypto", 0),
     ("types", 1),
     ("http", 1),
@@ -35,13 +35,14 @@ const RANKS: [(&str, u8); 17] = [
     ("agent", 4),
     ("node", 5),
     ("gateway", 5),
+    ("sdk", 5),
     ("sim", 6),
     ("bench", 6),
     ("cli", 6),
 ];
 
 /// A provider on Windows or macOS must stay possible, and the engine does not build there.
-const NEVER_REACH_NODE: [&str; 6] = ["agent", "client", "exec", "link", "light", "gateway"];
+const NEVER_REACH_NODE: [&str; 7] = ["agent", "client", "exec", "link", "light", "gateway", "sdk"];
 
 /// Who may name which crates of the engine.
 const ENGINE: [(&str, &[&str]); 8] = [

@@ -48,8 +48,8 @@ impl Identity {
         secret.map(Self::from_secret).map_err(|_| IdentityError::Length(path.display().to_string()))
     }
 
-    /// The seed of the session key of one task: sessions of two tasks do not get in each other's way on
-    /// a relay, and nobody sees that they are of the same client.
+    /// The seed of the session key of one task: on a relay, sessions of two tasks do not get in each
+    /// other's way.
     pub fn session(&self, salt: &[u8; 32]) -> [u8; 32] {
         hash(SESSION, &[&self.0[..], salt]).0
     }

@@ -5,6 +5,7 @@
 //!              task        the task as it was last seen on chain
 //!              0.bytes     what lease 0 added to the output, and
 //!              0.cuts      where its segments end
+//!              attended    locked by the process that attends it
 //!              journal     what happened, for people
 //!              state       the state at the newest checkpoint
 //!              output      all of it, checked

@@ -74,7 +74,8 @@ pub(crate) fn settled(rpc: &Rpc, id: TaskId, at: Millis) -> Result<(Receipt, Vec
 
 /// The first block that is not before a time: times of blocks grow.
 fn height_at(rpc: &Rpc, time: Millis) -> Result<Height> {
-    let (mut low, mut high) = (1, rpc.status()?.height.0);
+    let status = rpc.status()?;
+    let (mut low, mut high) = (status.recorded_from.0.max(1), status.height.0);
     while low < high {
         let middle = low.midpoint(high);
         if rpc.block(Some(Height(middle)))?.time < time {
