@@ -15,6 +15,7 @@ mod config;
 mod context;
 mod dev;
 mod device;
+mod examples;
 mod exec;
 mod exit;
 mod market;

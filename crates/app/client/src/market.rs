@@ -2,7 +2,8 @@
 
 use crate::{Rpc, RpcError};
 use opengpu_market::reputation;
-use opengpu_types::{Address, Entry, Key, Millis, Offer, Permille, Shelved, Task, TaskId};
+use opengpu_types::{Address, Amount, Entry, Key, Millis, Offer, Permille, Shelved, Task, TaskId};
+use opengpu_verify::ladder;
 
 /// An offer that stands on a shelf, with what the chain knows of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,11 +20,13 @@ pub struct StandingOffer {
     pub pace: u16,
     /// How reliable its provider was.
     pub reliability: Permille,
+    /// Most that one more lease of its provider may be paid.
+    pub room: Amount,
 }
 
 /// All standing offers, in the sequence of shelves.
 pub fn offers(rpc: &Rpc) -> Result<Vec<StandingOffer>, RpcError> {
-    let half_life = rpc.parameters()?.parameters.market.half_life;
+    let parameters = rpc.parameters()?.parameters.market;
     let now = match rpc.entry(&Key::Chain)? {
         Some(Entry::Chain(chain)) => chain.time,
         _ => Millis(0),
@@ -41,7 +44,9 @@ pub fn offers(rpc: &Rpc) -> Result<Vec<StandingOffer>, RpcError> {
             };
             let Some(offered) = entry.offers.get(usize::from(*place)) else { continue };
             let mut record = entry.reputation;
-            reputation::refresh(&mut record, now, half_life);
+            reputation::refresh(&mut record, now, parameters.half_life);
+            let room = ladder::room(&entry, &parameters);
+            let bears = ladder::bears(&entry, &parameters, room);
             offers.push(StandingOffer {
                 provider: *provider,
                 place: *place,
@@ -49,6 +54,7 @@ pub fn offers(rpc: &Rpc) -> Result<Vec<StandingOffer>, RpcError> {
                 free: offered.offer.devices.saturating_sub(offered.leased),
                 pace: offered.pace,
                 reliability: reputation::reliability(&record),
+                room: if bears { room } else { Amount::ZERO },
             });
         }
     }

@@ -3,7 +3,7 @@
 use opengpu_client::market::StandingOffer;
 use opengpu_market::fit::{Candidate, Demand, Mismatch, mismatches};
 use opengpu_market::score::{Pace, predict};
-use opengpu_types::{Address, Amount, Millis, Permille, Spec};
+use opengpu_types::{Address, Amount, Class, Millis, Permille, Spec};
 
 /// A standing offer as one task sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,11 +29,17 @@ pub struct Quote {
     pub others: Vec<(Address, Vec<String>)>,
 }
 
-/// Looks at all standing offers for a task.
-pub fn quote(spec: &Spec, client: &Address, offers: &[StandingOffer], dollar: Amount) -> Quote {
+/// Looks at all standing offers for a task that puts in so many tokens.
+pub fn quote(
+    spec: &Spec,
+    escrow: Amount,
+    client: &Address,
+    offers: &[StandingOffer],
+    dollar: Amount,
+) -> Quote {
     let mut quote = Quote::default();
     for standing in offers {
-        match quoted(spec, client, standing, dollar) {
+        match quoted(spec, escrow, client, standing, dollar) {
             Ok(quoted) => quote.fitting.push(quoted),
             Err(reasons) => quote.others.push((standing.provider, reasons)),
         }
@@ -44,6 +50,7 @@ pub fn quote(spec: &Spec, client: &Address, offers: &[StandingOffer], dollar: Am
 
 fn quoted(
     spec: &Spec,
+    escrow: Amount,
     client: &Address,
     standing: &StandingOffer,
     dollar: Amount,
@@ -61,6 +68,14 @@ fn quoted(
     if !reasons.is_empty() {
         return Err(reasons.iter().map(Mismatch::to_string).collect());
     }
+    let copies = match spec.class {
+        Class::Replicate(copies) => u128::from(copies.max(1)),
+        _ => 1,
+    };
+    if escrow.mul_div(1, copies).is_none_or(|share| share > standing.room) {
+        let room = standing.room;
+        return Err(vec![format!("its stake bears a lease of {room} oGPU now; lower the budget")]);
+    }
     let predicted = predict(&spec.work, &offer.rating, Pace::new(u64::from(*pace)));
     if predicted > spec.requirements.longest {
         let longest = spec.requirements.longest.0 / 1_000;
@@ -71,4 +86,79 @@ fn quoted(
     let cost = rate.and_then(|rate| Some((rate, rate.mul_div(time, 1_000)?)));
     let (rate, cost) = cost.ok_or_else(|| vec!["no amount is so large".to_owned()])?;
     Ok(Quoted { provider: *provider, rate, predicted, cost, reliability: *reliability })
+}
+
+#[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
+mod tests {
+    use super::*;
+    use crate::Wishes;
+    use opengpu_exec::Program;
+    use opengpu_types::{ArtifactId, List, Money, Offer, Precision, Rating, Runtime, Set, Text};
+    use std::path::Path;
+
+    const CLIENT: Address = Address::new([1; 20]);
+    const DOLLAR: Amount = Amount::whole(2);
+
+    fn standing(provider: u8, milli: u128) -> StandingOffer {
+        let offer = Offer {
+            class: Text::new("test").unwrap(),
+            devices: 1,
+            memory: 1_024,
+            rating: Rating { floats: 1_000, integers: 1_000, products: 1_000, memory: 1_000 },
+            precisions: Set::of(&[Precision::F32]),
+            runtimes: Set::of(&[Runtime::Cpu]),
+            kinds: Set::all(),
+            trusts: Set::all(),
+            region: Text::default(),
+            longest: Millis(3_600_000),
+            rate: Money::tokens(Amount(milli * 1_000_000_000_000_000)),
+            reliability: Permille::ZERO,
+            denied: List::empty(),
+        };
+        StandingOffer {
+            provider: Address::new([provider; 20]),
+            place: 0,
+            offer,
+            free: 1,
+            pace: 1_000,
+            reliability: Permille::ALL,
+            room: Amount::whole(5),
+        }
+    }
+
+    fn look(escrow: u64, offers: &[StandingOffer], copies: Option<u8>) -> Quote {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/sha256-search");
+        let wishes = Wishes { copies, ..Wishes::new(Money::tokens(Amount::whole(escrow))) };
+        let spec = wishes.spec(&Program::open(&folder).unwrap(), ArtifactId::of(b""));
+        quote(&spec, Amount::whole(escrow), &CLIENT, offers, DOLLAR)
+    }
+
+    #[test]
+    fn the_cheapest_comes_first_and_costs_its_predicted_time() {
+        let found = look(1, &[standing(2, 3), standing(3, 2)], None);
+        let found_by: Vec<_> = found.fitting.iter().map(|it| it.provider).collect();
+        assert_eq!(found_by, [Address::new([3; 20]), Address::new([2; 20])]);
+        let best = &found.fitting[0];
+        assert_eq!(best.predicted, Millis(6_000));
+        assert_eq!(best.cost, best.rate.mul_div(6, 1).unwrap());
+    }
+
+    #[test]
+    fn whoever_does_not_fit_is_named_with_the_reason() {
+        let busy = StandingOffer { free: 0, ..standing(2, 1) };
+        let mut slow = standing(3, 1);
+        slow.offer.rating.integers = 1;
+        let found = look(1, &[busy, slow], None);
+        assert!(found.fitting.is_empty());
+        assert!(found.others[1].1[0].contains("it should take"), "{:?}", found.others);
+    }
+
+    #[test]
+    fn a_stake_bears_leases_up_to_its_room() {
+        let large = look(6, &[standing(2, 1)], None);
+        assert!(large.others[0].1[0].contains("bears a lease of 5"), "{large:?}");
+        assert_eq!(look(5, &[standing(2, 1)], None).fitting.len(), 1);
+        assert_eq!(look(10, &[standing(2, 1)], Some(2)).fitting.len(), 1, "copies share it");
+    }
 }

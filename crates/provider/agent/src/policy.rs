@@ -13,7 +13,7 @@ use opengpu_types::{
     Permille, Precision, ProgramKind, Provider, ProviderStatus, Rating, Region, Runtime, Set, Task,
     Trust,
 };
-use opengpu_verify::ladder::Rung;
+use opengpu_verify::ladder;
 use std::fmt;
 
 /// Watt-seconds of a kilowatt-hour.
@@ -207,7 +207,7 @@ impl Policy {
         if open >= self.most_leases {
             return Err(Why::Busy);
         }
-        if share(task, market).is_none_or(|share| share > room(provider, market)) {
+        if !share(task, market).is_some_and(|share| ladder::bears(provider, market, share)) {
             return Err(Why::TooLarge);
         }
         let mut best = Why::NotActive;
@@ -264,17 +264,6 @@ fn share(task: &Task, market: &MarketParameters) -> Option<Amount> {
         _ => 1,
     };
     budget.min(task.escrow()).mul_div(1, u128::from(copies))
-}
-
-/// What further leases of a provider may be paid.
-fn room(provider: &Provider, market: &MarketParameters) -> Amount {
-    let stake = provider.stake.plus(provider.locked).unwrap_or(provider.stake);
-    let rung = Rung { stake, clean: provider.reputation.clean, minimum: market.provider_stake };
-    if rung.is_newcomer() && !provider.leases.is_empty() {
-        return Amount::ZERO;
-    }
-    let allowed = rung.exposure(market.newcomer, market.exposure);
-    allowed.minus(provider.exposure).unwrap_or_default()
 }
 
 /// Most that a second of one device may cost the client.

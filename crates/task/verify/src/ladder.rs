@@ -5,7 +5,7 @@
 //! money if `S > R (1/p - 1)`; so the more a provider has open beside its stake, the more often it is
 //! audited, and a clean record only lowers the rate as far as the stake bears it.
 
-use opengpu_types::{Amount, Permille};
+use opengpu_types::{Amount, MarketParameters, Permille, Provider};
 
 /// Commitments that must have been upheld before the audit rate falls.
 const CLEAN: u32 = 20;
@@ -24,6 +24,12 @@ pub struct Rung {
 }
 
 impl Rung {
+    /// Where this provider stands.
+    pub fn of(provider: &Provider, market: &MarketParameters) -> Self {
+        let stake = provider.stake.plus(provider.locked).unwrap_or(provider.stake);
+        Self { stake, clean: provider.reputation.clean, minimum: market.provider_stake }
+    }
+
     /// Whether it has less than the minimum stake: one small lease at a time, audited always.
     pub fn is_newcomer(&self) -> bool {
         self.stake < self.minimum
@@ -47,6 +53,20 @@ impl Rung {
         let rate = if self.is_newcomer() { 1000 } else { record.max(borne) };
         u16::try_from(rate).ok().and_then(Permille::new).unwrap_or(Permille::ALL)
     }
+}
+
+/// What further leases of a provider may be paid.
+pub fn room(provider: &Provider, market: &MarketParameters) -> Amount {
+    let allowed = Rung::of(provider, market).exposure(market.newcomer, market.exposure);
+    allowed.minus(provider.exposure).unwrap_or_default()
+}
+
+/// Whether a provider may have a lease of so much beside those that it has.
+pub fn bears(provider: &Provider, market: &MarketParameters, most: Amount) -> bool {
+    if Rung::of(provider, market).is_newcomer() && !provider.leases.is_empty() {
+        return false;
+    }
+    provider.leases.len() < Provider::MAX_LEASES && most <= room(provider, market)
 }
 
 #[cfg(test)]

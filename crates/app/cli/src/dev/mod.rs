@@ -1,8 +1,7 @@
 //! `opengpu dev`: a network of real processes on this machine.
 //!
 //! Every node is this same binary running `node run` on its own folder, and so are the relay and the
-//! providers. The network differs from a
-//! real one by the parameters in its genesis alone.
+//! providers. The network differs from a real one by the parameters in its genesis alone.
 //!
 //! ```text
 //!   create or open the folder ─► start nodes and relay ─► wait until all answer ─► start providers

@@ -32,7 +32,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn make(context: &Context, wanted: &Wanted, client: Address) -> Result<Self> {
-        let program = wanted.open()?;
+        let program = wanted.open(&context.home)?;
         let input = crate::exec::input(&program, wanted.input.as_deref())?;
         let spec = wanted.wishes()?.spec(&program, ArtifactId::of(&input));
         let parameters: MarketParameters = context.rpc.parameters()?.parameters.market;
@@ -40,7 +40,7 @@ impl Plan {
         let escrow = wanted.budget.in_tokens(parameters.dollar).ok_or_else(large)?;
         let lock = parameters.client_lock.of(escrow);
         let offers = market::offers(&context.rpc)?;
-        let quote = quote(&spec, &client, &offers, parameters.dollar);
+        let quote = quote(&spec, escrow, &client, &offers, parameters.dollar);
         Ok(Self { program, input, spec, escrow, lock, quote })
     }
 

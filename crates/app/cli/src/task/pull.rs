@@ -1,6 +1,6 @@
 //! `opengpu pull`: the output of a task, checked against the chain.
 
-use super::{attendance, client, run};
+use super::{attendance, client, picture, run};
 use crate::{
     context::Context,
     exec::{self, Target},
@@ -9,7 +9,7 @@ use crate::{
 };
 use anyhow::{Context as _, Result};
 use clap::Args;
-use opengpu_exec::artifact;
+use opengpu_exec::{artifact, program::Picture};
 use opengpu_sdk::{Attended, Client, Unfit};
 use opengpu_types::{ArtifactId, Millis, Task, TaskId, TaskPhase};
 use serde_json::json;
@@ -38,6 +38,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     let (client, id) = (client(context)?, arguments.task);
     run::known(&client, id)?;
     let target = exec::target(arguments.out.as_deref(), None)?;
+    let place = Place { target, shape: None };
     let task = client.task(id)?;
     if arguments.no_wait && task.is_none_or(|task| !task.is_closed()) {
         let complaint = Complaint::new(Exit::Failed, "the task has not ended");
@@ -48,7 +49,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
         match attendance::attend(context, &client, id, &left)? {
             Some(Attended::Ended { .. }) if arguments.quiet => return Ok(()),
             Some(Attended::Ended { task, output }) => {
-                return conclude(context, &client, id, &task, output, &target);
+                return conclude(context, &client, id, &task, output, &place);
             }
             // Another process has it until its end.
             None if !left.load(Ordering::SeqCst) => attendance::wait(&client, id, &left)?,
@@ -59,6 +60,26 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     }
 }
 
+/// Where an output goes, and which picture it is, if it is one.
+pub(super) struct Place<'a> {
+    pub(super) target: Target<'a>,
+    pub(super) shape: Option<Picture>,
+}
+
+impl Place<'_> {
+    fn put(&self, output: &[u8]) -> Result<()> {
+        let path = match self.target {
+            Target::Nowhere => return Ok(()),
+            Target::Stdout => return Ok(io::stdout().lock().write_all(output)?),
+            Target::File(path) => path,
+        };
+        let shape = self.shape.filter(|_| path.extension().is_some_and(|it| it == "png"));
+        let picture = shape.map(|shape| picture::png(shape, output)).transpose()?;
+        let bytes = picture.as_deref().unwrap_or(output);
+        artifact::write(path, bytes).with_context(|| format!("writing {}", path.display()))
+    }
+}
+
 /// Tells how a task ended, and puts its output where it is wanted.
 pub(super) fn conclude(
     context: &Context,
@@ -66,7 +87,7 @@ pub(super) fn conclude(
     id: TaskId,
     task: &Task,
     output: Result<Vec<u8>, Unfit>,
-    target: &Target<'_>,
+    place: &Place<'_>,
 ) -> Result<()> {
     let TaskPhase::Closed { reason, at } = task.phase else {
         return Err(Complaint::new(Exit::Failed, "the task has not ended").into());
@@ -80,15 +101,9 @@ pub(super) fn conclude(
         let refund = format!("{} oGPU of {} came back", task.refunded, task.deposited);
         Complaint::new(exit, told).hint(refund)
     })?;
-    match target {
-        Target::Stdout => io::stdout().lock().write_all(&output)?,
-        Target::File(path) => {
-            artifact::write(path, &output).with_context(|| format!("writing {}", path.display()))?
-        }
-        Target::Nowhere => {}
-    }
+    place.put(&output)?;
     let took = Millis(at.0.saturating_sub(task.submitted.0));
-    let (address, place) = (ArtifactId::of(&output), client.record(id).output());
+    let (address, kept) = (ArtifactId::of(&output), client.record(id).output());
     let providers: Vec<_> = task.leases.iter().map(|lease| lease.provider.to_string()).collect();
     let data = json!({
         "task": id.to_string(),
@@ -98,10 +113,10 @@ pub(super) fn conclude(
         "took_ms": took.0,
         "providers": providers,
         "output": address.to_string(),
-        "output_file": place,
+        "output_file": kept,
         "bytes": output.len(),
     });
-    if matches!(target, Target::Stdout) {
+    if matches!(place.target, Target::Stdout) {
         return Ok(());
     }
     context.output.show(&data, |_| {
@@ -112,7 +127,7 @@ pub(super) fn conclude(
             ("took", span(took)),
             ("run by", providers.join(", ")),
             ("output", format!("{} bytes, as committed to on chain", output.len())),
-            ("", place.display().to_string()),
+            ("", kept.display().to_string()),
         ])
     })
 }

@@ -16,6 +16,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
+    context.make_home()?;
     // Whoever has no key yet may look.
     let client = match context.wallet_name(arguments.from.as_deref()) {
         Ok(name) => context.address(&name)?,

@@ -1,7 +1,12 @@
 //! `opengpu run`: a program on the network, from the plan to the output.
 
-use super::{attendance, client, plan::Plan, pull, wanted::Wanted};
-use crate::{context::Context, exec, exit::Complaint};
+use super::{
+    attendance, client,
+    plan::Plan,
+    pull::{self, Place},
+    wanted::Wanted,
+};
+use crate::{context::Context, examples, exec, exit::Complaint};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use opengpu_sdk::{Attended, Client};
@@ -19,7 +24,8 @@ pub(crate) struct Arguments {
     /// Key that pays [default: `wallet` in config.toml].
     #[arg(long, value_name = "NAME")]
     from: Option<String>,
-    /// Where the output goes; `-` is standard output. It is kept with the task in any case.
+    /// Where the output goes; `-` is standard output, and what is a picture becomes one in a file that
+    /// ends in .png. It is kept with the task in any case.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Show what would happen, and stop.
@@ -35,9 +41,10 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     let Arguments { wanted, out, .. } = arguments;
+    context.make_home()?;
     if arguments.local {
-        context.make_home()?;
-        return exec::run_here(context, &wanted.program, wanted.input.clone(), out.clone());
+        let program = examples::folder(&context.home, &wanted.program)?;
+        return exec::run_here(context, &program, wanted.input.clone(), out.clone());
     }
     let name = context.wallet_name(arguments.from.as_deref())?;
     let plan = Plan::make(context, wanted, context.address(&name)?)?;
@@ -59,11 +66,12 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
         context.output.note(how_to_return(id));
         return Ok(());
     }
-    attend(context, &client, id, &target)
+    let place = Place { target, shape: plan.program.manifest.picture };
+    attend(context, &client, id, &place)
 }
 
 /// Attends a task until its end, or until the user leaves.
-fn attend(context: &Context, client: &Client, id: TaskId, target: &exec::Target<'_>) -> Result<()> {
+fn attend(context: &Context, client: &Client, id: TaskId, place: &Place<'_>) -> Result<()> {
     let left = attendance::left_by_signal()?;
     let attended = attendance::attend(context, client, id, &left)?;
     match attended.context("another process attends this task")? {
@@ -73,7 +81,7 @@ fn attend(context: &Context, client: &Client, id: TaskId, target: &exec::Target<
             Ok(())
         }
         Attended::Ended { task, output } => {
-            pull::conclude(context, client, id, &task, output, target)
+            pull::conclude(context, client, id, &task, output, place)
         }
     }
 }

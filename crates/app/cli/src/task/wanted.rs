@@ -1,6 +1,6 @@
 //! What a client wants, as options that `quote` and `run` share.
 
-use crate::{exec, exit::Complaint, values};
+use crate::{examples, exit::Complaint, values};
 use anyhow::Result;
 use clap::Args;
 use opengpu_exec::Program;
@@ -9,11 +9,11 @@ use opengpu_types::{
     Address, Allocating, Amount, DeviceClass, Eyes, List, Measure, Millis, Money, Permille, Region,
     Trust, Work,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub(crate) struct Wanted {
-    /// Folder of the program, or its program.toml.
+    /// Folder of the program, its program.toml, or the name of an example such as path-tracer.
     pub(super) program: PathBuf,
     /// File to read, `-` for standard input; the program's own example if none is given.
     #[arg(short, long, value_name = "FILE")]
@@ -69,8 +69,8 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    pub(super) fn open(&self) -> Result<Program> {
-        Ok(Program::open(exec::existing(&self.program)?)?)
+    pub(super) fn open(&self, home: &Path) -> Result<Program> {
+        examples::open(home, &self.program)
     }
 
     pub(super) fn wishes(&self) -> Result<Wishes> {

@@ -5,7 +5,6 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::arithmetic_side_effects,
-    clippy::panic,
     clippy::print_stderr,
     reason = "a test stops where it fails, and its numbers are small"
 )]

@@ -9,7 +9,7 @@ use opengpu_market::{
     score::{Standing, Terms, distance, predicted},
 };
 use opengpu_types::{Address, Amount, Class, Lease, Provider, ProviderStatus, Spec, Task};
-use opengpu_verify::ladder::Rung;
+use opengpu_verify::ladder::{self, Rung};
 
 /// Copies of a task that run at once.
 pub(super) const fn copies(spec: &Spec) -> usize {
@@ -64,7 +64,7 @@ impl<S: State> Market<'_, S> {
         if provider.status != ProviderStatus::Active
             || task.client == address
             || task.leases.iter().any(known)
-            || !self.bears(provider, self.share(task))
+            || !ladder::bears(provider, &self.parameters, self.share(task))
         {
             return Ok(None);
         }
@@ -91,26 +91,13 @@ impl<S: State> Market<'_, S> {
         Ok(Some(Bid { provider: address, rate, standing }))
     }
 
-    /// Whether a provider may have a lease of so much beside those that it has.
-    fn bears(&self, provider: &Provider, most: Amount) -> bool {
-        let rung = self.rung(provider);
-        if rung.is_newcomer() && !provider.leases.is_empty() {
-            return false;
-        }
-        provider.leases.len() < Provider::MAX_LEASES && most <= self.room(provider)
-    }
-
     /// What further leases of a provider may be paid.
     pub(super) fn room(&self, provider: &Provider) -> Amount {
-        let allowed =
-            self.rung(provider).exposure(self.parameters.newcomer, self.parameters.exposure);
-        allowed.minus(provider.exposure).unwrap_or_default()
+        ladder::room(provider, &self.parameters)
     }
 
     /// Where a provider stands on the ladder.
     pub(super) fn rung(&self, provider: &Provider) -> Rung {
-        let stake = provider.stake.plus(provider.locked).unwrap_or(provider.stake);
-        let (clean, minimum) = (provider.reputation.clean, self.parameters.provider_stake);
-        Rung { stake, clean, minimum }
+        Rung::of(provider, &self.parameters)
     }
 }

@@ -4,6 +4,7 @@
 use super::Tour;
 use crate::{
     dev::{PATIENCE, providers},
+    examples::{Example, PATH_TRACER, TRAIN_DIGITS},
     exec,
     exit::{Complaint, Exit},
     task::{picture, receipt},
@@ -11,36 +12,14 @@ use crate::{
 };
 use anyhow::{Context as _, Result};
 use opengpu_client::{devnet, market};
-use opengpu_exec::{Program, artifact};
 use opengpu_sdk::{Attended, Client, Wishes, quote::quote};
 use opengpu_types::{Allocating, Amount, ArtifactId, Event, Money, Task, TaskId, TaskPhase};
-use std::{path::PathBuf, sync::atomic::AtomicBool, time::Instant};
+use std::{sync::atomic::AtomicBool, time::Instant};
 
 /// Providers of the tour.
 const PROVIDERS: u8 = 3;
 /// What each task may cost.
 const BUDGET: Amount = Amount::whole(1);
-/// Programs of the tour, with the binary: the files of each.
-const PATH_TRACER: Example = Example {
-    name: "path-tracer",
-    files: &[
-        ("program.toml", include_bytes!("../../../../../../examples/path-tracer/program.toml")),
-        ("kernel.wgsl", include_bytes!("../../../../../../examples/path-tracer/kernel.wgsl")),
-    ],
-};
-const TRAIN_DIGITS: Example = Example {
-    name: "train-digits",
-    files: &[(
-        "program.toml",
-        include_bytes!("../../../../../../examples/train-digits/program.toml"),
-    )],
-};
-
-struct Example {
-    name: &'static str,
-    files: &'static [(&'static str, &'static [u8])],
-}
-
 /// A task that has ended.
 struct Done {
     id: TaskId,
@@ -54,7 +33,7 @@ impl Tour<'_> {
         self.providers()?;
         let client = Client::open(self.network.path(), &self.rpc, self.network.genesis.chain)?;
         let rendered = self.trade(&client, &PATH_TRACER)?;
-        let program = self.program(&PATH_TRACER)?;
+        let program = PATH_TRACER.unpack(self.network.path())?;
         let shape = program.manifest.picture.context("the program paints no picture")?;
         let path = self.network.path().join("picture.png");
         std::fs::write(&path, picture::png(shape, &rendered.output)?)?;
@@ -79,27 +58,17 @@ impl Tour<'_> {
         self.tell(7, "Three providers register and are rated", &lines.join("\n"))
     }
 
-    /// The files of an example, in the folder of the network.
-    fn program(&self, example: &Example) -> Result<Program> {
-        let folder: PathBuf = self.network.path().join("examples").join(example.name);
-        std::fs::create_dir_all(&folder)?;
-        for (name, bytes) in example.files {
-            artifact::write(&folder.join(name), bytes)?;
-        }
-        Ok(Program::open(&folder)?)
-    }
-
     /// Quotes a program, has it auctioned and run, and fetches its output.
     fn trade(&self, client: &Client, example: &Example) -> Result<Done> {
         let [from, _] = devnet::USERS;
-        let program = self.program(example)?;
+        let program = example.unpack(self.network.path())?;
         let input = exec::input(&program, None)?;
         let wishes =
             Wishes { allocating: Some(Allocating::Auction), ..Wishes::new(Money::tokens(BUDGET)) };
         let spec = wishes.spec(&program, ArtifactId::of(&input));
         let dollar = self.rpc.parameters()?.parameters.market.dollar;
         let offers = market::offers(&self.rpc)?;
-        let quote = quote(&spec, &self.address(from)?, &offers, dollar);
+        let quote = quote(&spec, BUDGET, &self.address(from)?, &offers, dollar);
         let best = quote.fitting.first().with_context(|| format!("nobody runs it: {quote:?}"))?;
         let quoted =
             format!("{} offers fit, the cheapest would be {} oGPU", quote.fitting.len(), best.cost);
