@@ -18,6 +18,16 @@ const BINARY: &str = "opengpu";
 const DOCUMENTS: [&str; 3] = ["LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 
 pub(crate) fn run() -> Result<()> {
+    let path = make()?;
+    let archive = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+    println!("path   {}", path.display());
+    println!("size   {} bytes", archive.len());
+    println!("sha256 {}", sha256(&archive));
+    Ok(())
+}
+
+/// Makes the archive of a release build, and says where it is.
+pub(crate) fn make() -> Result<PathBuf> {
     cargo::prepare()?;
     // Only the last step links with `strip`: as a profile setting it would rebuild every dependency.
     process::run(
@@ -36,21 +46,22 @@ pub(crate) fn run() -> Result<()> {
         .with_context(|| format!("the workspace has no package {PACKAGE}"))?;
     let name = format!("{BINARY}-{version}-{}", host()?);
     let binary = metadata.target_directory.join(Profile::Release.folder()).join(BINARY);
+    let folder = process::root().join("dist");
+    std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    let path = folder.join(format!("{name}.tar.gz"));
+    archive(&name, binary, &path)?;
+    Ok(path)
+}
+
+/// Packs a binary and the documents into an archive.
+pub(crate) fn archive(name: &str, binary: PathBuf, path: &Path) -> Result<()> {
     let mut entries = vec![Entry { name: BINARY, path: binary, executable: true }];
     for document in DOCUMENTS {
         let path = process::root().join(document);
         entries.push(Entry { name: document, path, executable: false });
     }
-    let archive = pack(&name, &entries, Vec::new())?;
-
-    let folder = process::root().join("dist");
-    std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-    let path = folder.join(format!("{name}.tar.gz"));
-    std::fs::write(&path, &archive).with_context(|| format!("writing {}", path.display()))?;
-    println!("path   {}", path.display());
-    println!("size   {} bytes", archive.len());
-    println!("sha256 {}", sha256(&archive));
-    Ok(())
+    let archive = pack(name, &entries, Vec::new())?;
+    std::fs::write(path, &archive).with_context(|| format!("writing {}", path.display()))
 }
 
 struct Entry {

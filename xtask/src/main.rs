@@ -14,6 +14,7 @@ mod bench;
 mod cargo;
 mod ci;
 mod dist;
+mod firstrun;
 mod guests;
 mod hostile;
 mod kernels;
@@ -59,6 +60,9 @@ enum Command {
     Ci,
     /// Make a release archive with the stripped binary.
     Dist,
+    /// From the archive on an empty home folder: how long until the first verified picture, and until
+    /// the first pay of a provider without a token.
+    Firstrun(firstrun::Arguments),
     /// Build the example programs, or check that what is stored is what their sources give.
     Guests(guests::Arguments),
     /// Fetch the models and data that tests and examples need.
@@ -89,6 +93,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Ci => ci::run(),
         Command::Dist => dist::run(),
+        Command::Firstrun(arguments) => firstrun::run(&arguments),
         Command::Guests(arguments) => guests::run(&arguments),
         Command::Models => models::run(),
         Command::Packages(arguments) => packages::run(&arguments),

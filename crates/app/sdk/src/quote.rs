@@ -140,8 +140,8 @@ mod tests {
         let found_by: Vec<_> = found.fitting.iter().map(|it| it.provider).collect();
         assert_eq!(found_by, [Address::new([3; 20]), Address::new([2; 20])]);
         let best = &found.fitting[0];
-        assert_eq!(best.predicted, Millis(6_000));
-        assert_eq!(best.cost, best.rate.mul_div(6, 1).unwrap());
+        assert_eq!(best.predicted, Millis(1_000));
+        assert_eq!(best.cost, best.rate);
     }
 
     #[test]

@@ -12,7 +12,7 @@ const SMALL: Amount = Amount::whole(5);
 /// What a device does in a second for want of a better figure, in millions of integer operations.
 const ORDINARY: u64 = 1_000;
 /// A program takes this part of the time that its manifest allows, for want of a better figure.
-const TAKEN: u64 = 10;
+const TAKEN: u64 = 60;
 /// How long a provider is looked for.
 const PATIENCE: Millis = Millis(60_000);
 
