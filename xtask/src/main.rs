@@ -12,6 +12,7 @@
 
 mod bench;
 mod cargo;
+mod chaos;
 mod ci;
 mod dist;
 mod firstrun;
@@ -50,6 +51,8 @@ enum Command {
     Soak(soak::Arguments),
     /// Simulate whole networks with faults, one per seed.
     Sim(sim::Arguments),
+    /// Kill processes of all roles under load: nothing may be lost, paid twice or forked.
+    Chaos(chaos::Arguments),
     /// Run jobs that try to get out of the sandbox, to use up everything, or to stay.
     Hostile(hostile::Arguments),
     /// Compare random integer kernels on the interpreter and on a device.
@@ -88,6 +91,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Tidy => tidy::run(),
         Command::Soak(arguments) => soak::run(&arguments, cargo::Profile::Release),
         Command::Sim(arguments) => sim::run(&arguments),
+        Command::Chaos(arguments) => chaos::run(&arguments),
         Command::Hostile(arguments) => hostile::run(&arguments),
         Command::Kernels(arguments) => kernels::run(&arguments, cargo::Profile::Dev),
         Command::Bench(arguments) => bench::run(&arguments),

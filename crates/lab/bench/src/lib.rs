@@ -12,12 +12,14 @@
 //! - [`kernels`]: no speed, but whether the interpreter and a device agree on random kernels.
 //! - [`exec`]: what is left of an engine's speed behind executors, beside the engines alone.
 //! - [`transfer`]: an artifact between two endpoints, beside rsync and the bare transport.
+//! - [`chaos`]: no speed, but whether anything is lost when processes of all roles are killed.
 //! - [`chain`]: transfers, finality, memory and processor time of four validators, beside anvil.
 
 #![expect(clippy::float_arithmetic, reason = "figures are rates and ratios, never money")]
 
 pub mod auction;
 pub mod chain;
+pub mod chaos;
 mod error;
 pub mod exec;
 mod figures;

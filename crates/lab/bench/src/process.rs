@@ -16,7 +16,7 @@ use std::{
     iter::Sum,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio, exit},
+    process::{Child, Command, ExitStatus, Stdio, exit},
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -84,28 +84,47 @@ pub(crate) struct Process {
     child: Child,
     who: String,
     log: PathBuf,
+    /// It was killed, so its id may be another's by now.
+    gone: bool,
 }
 
 impl Process {
-    /// Starts a program whose output goes to a file.
+    /// Starts a program whose output is added to a file.
     pub(crate) fn start(
         who: impl Into<String>,
         command: &mut Command,
         log: &Path,
     ) -> Result<Self, BenchError> {
-        let who = who.into();
+        Self::spawn(who.into(), command, log, Stdio::null())
+    }
+
+    /// The same for a program that ends with its standard input, which ends with us.
+    pub(crate) fn start_bound(
+        who: impl Into<String>,
+        command: &mut Command,
+        log: &Path,
+    ) -> Result<Self, BenchError> {
+        Self::spawn(who.into(), command, log, Stdio::piped())
+    }
+
+    fn spawn(
+        who: String,
+        command: &mut Command,
+        log: &Path,
+        input: Stdio,
+    ) -> Result<Self, BenchError> {
         let starting = || BenchError::system(format!("starting {who}"));
-        let file = File::create(log).map_err(starting())?;
+        let file = File::options().create(true).append(true).open(log).map_err(starting())?;
         let errors = file.try_clone().map_err(starting())?;
         let child = command
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(file)
             .stderr(errors)
             .process_group(0)
             .spawn()
             .map_err(starting())?;
         running().insert(Pid::from_child(&child).as_raw_nonzero().get());
-        Ok(Self { child, who, log: log.to_owned() })
+        Ok(Self { child, who, log: log.to_owned(), gone: false })
     }
 
     /// An error if it has ended by itself.
@@ -114,6 +133,20 @@ impl Process {
             Ok(None) => Ok(()),
             _ => Err(BenchError::Ended { who: self.who.clone(), log: self.log.clone() }),
         }
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Ends it as a loss of power would, and nothing that it started.
+    pub(crate) fn kill(mut self) -> Result<(), BenchError> {
+        let killing = || BenchError::system(format!("killing {}", self.who));
+        self.child.kill().map_err(killing())?;
+        self.child.wait().map_err(killing())?;
+        self.gone = true;
+        Ok(())
     }
 
     /// What it used so far, with everything below it.
@@ -133,6 +166,10 @@ impl Drop for Process {
     fn drop(&mut self) {
         // It may have ended by itself; its id stays reserved until it is waited for.
         let group = Pid::from_child(&self.child);
+        if self.gone {
+            running().remove(&group.as_raw_nonzero().get());
+            return;
+        }
         let _ = kill_process_group(group, Signal::TERM);
         let begin = Instant::now();
         while begin.elapsed() < GRACE && matches!(self.child.try_wait(), Ok(None)) {
