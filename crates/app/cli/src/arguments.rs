@@ -96,6 +96,8 @@ pub(crate) enum Noun {
     Quote(Box<task::quote::Arguments>),
     /// Run a program on the network.
     Run(Box<task::run::Arguments>),
+    /// Run a program on many values under one budget.
+    Sweep(Box<task::sweep::Arguments>),
     /// What happened to a task.
     Logs(task::logs::Arguments),
     /// Fetch the output of a task, checked against the chain.

@@ -72,6 +72,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Noun::Stake(command) => stake::run(&context, command),
         Noun::Quote(arguments) => task::quote::run(&context, &arguments),
         Noun::Run(arguments) => task::run::run(&context, &arguments),
+        Noun::Sweep(arguments) => task::sweep::run(&context, &arguments),
         Noun::Logs(arguments) => task::logs::run(&context, &arguments),
         Noun::Pull(arguments) => task::pull::run(&context, &arguments),
         Noun::Receipt(command) => task::receipt::run(&context, command),

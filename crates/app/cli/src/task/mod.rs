@@ -1,4 +1,4 @@
-//! Tasks on the network: `quote`, `run`, `logs`, `pull` and `receipt`.
+//! Tasks on the network: `quote`, `run`, `sweep`, `logs`, `pull` and `receipt`.
 //!
 //! ```text
 //!   run ──► plan ──► submit ──► attend ──► output
@@ -13,12 +13,14 @@
 mod attendance;
 mod journal;
 pub(crate) mod logs;
+mod many;
 pub(crate) mod picture;
 mod plan;
 pub(crate) mod pull;
 pub(crate) mod quote;
 pub(crate) mod receipt;
 pub(crate) mod run;
+pub(crate) mod sweep;
 mod wanted;
 
 use crate::context::Context;

@@ -67,7 +67,7 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn put(&self, output: &[u8]) -> Result<()> {
+    pub(super) fn put(&self, output: &[u8]) -> Result<()> {
         let path = match self.target {
             Target::Nowhere => return Ok(()),
             Target::Stdout => return Ok(io::stdout().lock().write_all(output)?),

@@ -1,7 +1,7 @@
 //! `opengpu run`: a program on the network, from the plan to the output.
 
 use super::{
-    attendance, client,
+    attendance, client, many,
     plan::Plan,
     pull::{self, Place},
     wanted::Wanted,
@@ -34,6 +34,11 @@ pub(crate) struct Arguments {
     /// Return as soon as the task is on chain; a process in the background attends it.
     #[arg(long, conflicts_with_all = ["out", "local"])]
     detach: bool,
+    /// Split the lines of the input over so many tasks, and join their outputs in the same sequence: for
+    /// programs that treat every line by itself.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(2..=64),
+          conflicts_with_all = ["detach", "local", "dry_run"])]
+    split: Option<u8>,
     /// Run the same on this machine instead, for nothing.
     #[arg(long, conflicts_with = "dry_run")]
     local: bool,
@@ -47,6 +52,9 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
         return exec::run_here(context, &program, wanted.input.clone(), out.clone());
     }
     let name = context.wallet_name(arguments.from.as_deref())?;
+    if let Some(parts) = arguments.split {
+        return run_split(context, arguments, &name, parts);
+    }
     let plan = Plan::make(context, wanted, context.address(&name)?)?;
     if arguments.dry_run {
         return context.output.show(&plan.json(), |_| plan.text());
@@ -68,6 +76,25 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     }
     let place = Place { target, shape: plan.program.manifest.picture };
     attend(context, &client, id, &place)
+}
+
+/// Runs parts of the input at the same time, and joins what comes out.
+fn run_split(context: &Context, arguments: &Arguments, name: &str, parts: u8) -> Result<()> {
+    let Arguments { wanted, out, .. } = arguments;
+    let target = exec::target(out.as_deref(), wanted.input.as_deref())?;
+    let program = wanted.open(&context.home)?;
+    let input = exec::input(&program, wanted.input.as_deref())?;
+    let inputs = many::split(&input, usize::from(parts));
+    let done = many::run(context, wanted, name, &program, &inputs)?;
+    let output: Vec<u8> = done.iter().flat_map(|done| &done.output).copied().collect();
+    Place { target, shape: program.manifest.picture }.put(&output)?;
+    let tasks: Vec<_> = done.iter().map(|done| done.id.to_string()).collect();
+    let paid = many::paid(&done).to_string();
+    let data = json!({ "tasks": tasks, "paid": paid, "bytes": output.len() });
+    context.output.show(&data, |_| {
+        let told = format!("{} tasks, paid {paid} oGPU, {} bytes", tasks.len(), output.len());
+        format!("{told}\n{}", tasks.join("\n"))
+    })
 }
 
 /// Attends a task until its end, or until the user leaves.

@@ -168,6 +168,14 @@ fn e2e_a_program_runs_on_the_network_and_its_receipt_is_checked_offline() {
     let task = detached["task"].as_str().unwrap();
     let pulled = scene.run(&["pull", task, "--out", "-"]);
     assert_eq!(pulled.stdout, output, "{}", text(&pulled));
+    // Several at once stay under one budget.
+    let wanted = ["--from", "alice", "--budget", "0.4", "--out", "swept"];
+    let values = ["--value", "one:\n65536\n", "--value", "two:\n65536\n"];
+    let swept = scene.json(&[&["sweep", &program][..], &wanted, &values].concat());
+    let paid = swept["paid"].as_str().unwrap().parse::<f64>().unwrap();
+    assert!(paid > 0.0 && paid <= 0.4, "{swept}");
+    let one = std::fs::read_to_string(home.join("swept/0")).unwrap();
+    assert!(one.contains("text one:"), "{one}");
     // Who was not there has nothing of it.
     let node = format!("http://127.0.0.1:{}", scene.rpc);
     let foreign = run(home, &["--home", "elsewhere", "--node", &node, "pull", task]);

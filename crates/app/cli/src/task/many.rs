@@ -1,0 +1,159 @@
+//! Several tasks of one program under one budget: parts of one input, or values of a sweep.
+//!
+//! All of them are submitted, then attended at the same time; what some of them cost too little the
+//! others do not get, so all together never cost more than the budget.
+
+use super::{attendance, client, journal, wanted::Wanted};
+use crate::{
+    context::Context,
+    exit::{Complaint, Exit},
+};
+use anyhow::{Context as _, Result};
+use opengpu_exec::Program;
+use opengpu_sdk::{Attended, Client};
+use opengpu_types::{Amount, ArtifactId, Money, Task, TaskId};
+use std::sync::atomic::AtomicBool;
+
+/// Most tasks at once: an account has no more open.
+pub(super) const MOST: usize = 64;
+
+/// One task that has ended.
+pub(super) struct Done {
+    pub(super) id: TaskId,
+    pub(super) task: Box<Task>,
+    pub(super) output: Vec<u8>,
+}
+
+/// What each of so many tasks may cost of a budget.
+pub(super) fn share(budget: Money, count: usize) -> Result<Money> {
+    let count = u128::try_from(count.max(1))?;
+    let amount = budget.amount.mul_div(1, count).filter(|amount| !amount.is_zero());
+    let amount = amount.ok_or_else(|| Complaint::usage("the budget is too small for so many"))?;
+    Ok(Money { amount, unit: budget.unit })
+}
+
+/// Runs a program on each input, and returns their outputs in the same sequence.
+pub(super) fn run(
+    context: &Context,
+    wanted: &Wanted,
+    name: &str,
+    program: &Program,
+    inputs: &[Vec<u8>],
+) -> Result<Vec<Done>> {
+    if inputs.is_empty() || inputs.len() > MOST {
+        let told = format!("1 to {MOST} tasks run at once, not {}", inputs.len());
+        return Err(Complaint::usage(told).into());
+    }
+    let each = share(wanted.budget, inputs.len())?;
+    let dollar = context.rpc.parameters()?.parameters.market.dollar;
+    let escrow = each.in_tokens(dollar).context("the budget is larger than money can be")?;
+    let question = format!(
+        "Run {} tasks of {} for at most {escrow} oGPU each?",
+        inputs.len(),
+        program.manifest.name
+    );
+    context.confirm(&question)?;
+    let (client, keypair) = (client(context)?, context.unlock(name)?);
+    let wishes = opengpu_sdk::Wishes { budget: each, ..wanted.wishes()? };
+    let mut tasks = Vec::new();
+    for input in inputs {
+        let spec = wishes.spec(program, ArtifactId::of(input));
+        let packed = client.pack(program, input, spec)?;
+        let submitted = client.submit(&keypair, &packed, each, escrow);
+        let id = submitted.with_context(|| format!("after {} tasks", tasks.len()))?;
+        context.output.note(format!("task {id}"));
+        tasks.push(id);
+    }
+    attend_all(context, &client, &tasks)
+}
+
+fn attend_all(context: &Context, client: &Client, tasks: &[TaskId]) -> Result<Vec<Done>> {
+    let left = attendance::left_by_signal()?;
+    let ended: Vec<Result<Done>> = std::thread::scope(|scope| {
+        let attend = |id: TaskId| {
+            let left = &*left;
+            scope.spawn(move || attend_one(context, client, id, left))
+        };
+        let threads: Vec<_> = tasks.iter().map(|id| attend(*id)).collect();
+        let panicked = |_| Err(Complaint::new(Exit::Failed, "a task was not attended").into());
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+    });
+    ended.into_iter().collect()
+}
+
+fn attend_one(context: &Context, client: &Client, id: TaskId, left: &AtomicBool) -> Result<Done> {
+    let record = client.record(id);
+    let _attending = record.attend()?.context("another process attends this task")?;
+    let mut journal = journal::Journal::open(&record.journal())?;
+    let attended = client.attend(id, left, &mut |lease, happening| {
+        if let Some(text) = journal::words(lease, &happening) {
+            // What cannot be kept is told by the end all the same.
+            let _ = journal.write(&text);
+        }
+    })?;
+    match attended {
+        Attended::Left => {
+            let complaint = Complaint::new(Exit::Failed, format!("left task {id}; it goes on"));
+            Err(complaint.hint(format!("fetch its output: opengpu pull {id}")).into())
+        }
+        Attended::Ended { task, output } => {
+            let output = output.with_context(|| format!("task {id}"))?;
+            context.output.note(format!("task {id} ended, paid {} oGPU", task.paid));
+            Ok(Done { id, task, output })
+        }
+    }
+}
+
+/// What all of them were paid.
+pub(super) fn paid(done: &[Done]) -> Amount {
+    let paid = done.iter().map(|done| done.task.paid);
+    paid.fold(Amount::ZERO, |sum, paid| sum.plus(paid).unwrap_or(Amount::CAP))
+}
+
+/// The lines of an input in so many parts of about the same length; fewer if there are fewer lines.
+pub(super) fn split(input: &[u8], parts: usize) -> Vec<Vec<u8>> {
+    let lines: Vec<_> = input.split_inclusive(|byte| *byte == b'\n').collect();
+    let parts = parts.clamp(1, lines.len().max(1));
+    let mut found = vec![Vec::new(); parts];
+    let (mut before, mut rest) = (0usize, lines.len());
+    for line in lines {
+        // A part is full when it has its share, and the last lines are kept for the parts behind it.
+        let place = before.saturating_mul(parts).checked_div(input.len().max(1)).unwrap_or(0);
+        let place = place.max(parts.saturating_sub(rest)).min(parts.saturating_sub(1));
+        if let Some(part) = found.get_mut(place) {
+            part.extend_from_slice(line);
+        }
+        before = before.saturating_add(line.len());
+        rest = rest.saturating_sub(1);
+    }
+    found.retain(|part| !part.is_empty());
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_whole_lines_and_together_the_input() {
+        let input = b"one\ntwo\nthree\nfour\nfive\nsix without an end";
+        for parts in 1..10 {
+            let found = split(input, parts);
+            assert_eq!(found.concat(), input, "{parts}");
+            assert!(found.len() <= parts && !found.is_empty());
+            let ends = found.split_last().unwrap().1;
+            assert!(ends.iter().all(|part| part.ends_with(b"\n")), "{parts}");
+        }
+        assert_eq!(split(input, 2).len(), 2);
+        assert_eq!(split(b"", 3), Vec::<Vec<u8>>::new());
+        let uneven = [b"x\n".repeat(3), vec![b'y'; 1_000]].concat();
+        assert_eq!(split(&uneven, 2).len(), 2, "one long line does not take all");
+    }
+
+    #[test]
+    fn all_together_never_cost_more_than_the_budget() {
+        let each = share(Money::tokens(Amount(10)), 3).unwrap();
+        assert_eq!(each, Money::tokens(Amount(3)));
+        assert!(share(Money::tokens(Amount(2)), 3).is_err());
+    }
+}
