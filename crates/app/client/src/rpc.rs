@@ -27,6 +27,8 @@ const BODY: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_secs(45);
 /// Pauses before the second and the third try of a read.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(400)];
+/// Receipts of the fullest block.
+const MOST_RECEIPTS: u32 = 1 << 20;
 /// Largest answer that is read, in bytes.
 const MAX_ANSWER: u64 = 16 * 1024 * 1024;
 /// Longest part of a foreign error page that is shown.
@@ -189,7 +191,14 @@ impl Rpc {
             if page.is_empty() {
                 return Ok(receipts);
             }
-            receipts.extend(page.into_vec());
+            for receipt in page.into_vec() {
+                let place = u32::try_from(receipts.len()).unwrap_or(u32::MAX);
+                // A block has fewer transactions than that; whoever says more is no node of ours.
+                if receipt.height != height || receipt.index != place || place >= MOST_RECEIPTS {
+                    return Err(self.foreign("these are not the receipts of the block".to_owned()));
+                }
+                receipts.push(receipt);
+            }
         }
     }
 

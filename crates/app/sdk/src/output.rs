@@ -3,7 +3,9 @@
 //! A lease that was lost has added what its last checkpoint tells of; the next one goes on there. What
 //! is on chain of such a part is a chain over what each segment added, of the last part its hash.
 
-use opengpu_types::{ArtifactId, Checkpoint, Lease, SegmentIndex, Task, Verdict};
+use opengpu_types::{
+    ArtifactId, Checkpoint, Class, Commitment, Ending, Lease, SegmentIndex, Task, Verdict,
+};
 use opengpu_verify::trace::Emitted;
 
 /// What one lease has sent, segment by segment.
@@ -13,6 +15,8 @@ pub struct Sent {
     pub bytes: Vec<u8>,
     /// Which segment was over after how many of them.
     pub cuts: Vec<(SegmentIndex, u64)>,
+    /// All that the lease added, as it was fetched after its end.
+    pub whole: Option<Vec<u8>>,
 }
 
 /// Why parts are not the output of a task.
@@ -30,6 +34,12 @@ pub enum Unfit {
 }
 
 impl Sent {
+    /// All that the lease added, if it is here and is this.
+    pub fn all(&self, wanted: &ArtifactId) -> Option<&[u8]> {
+        let both = self.whole.iter().chain([&self.bytes]);
+        both.map(Vec::as_slice).find(|bytes| ArtifactId::of(bytes) == *wanted)
+    }
+
     /// The bytes until a checkpoint, if they are those that it tells of.
     fn until(&self, from: Option<&Checkpoint>, until: &Checkpoint) -> Option<&[u8]> {
         let (mut emitted, mut begin) = (from.map_or(Emitted::NOTHING, |it| Emitted(it.emitted)), 0);
@@ -52,18 +62,27 @@ impl Sent {
 /// A lease that added a part of the output, by its number, and where that part is cut.
 type Contributor<'a> = (u8, &'a Lease, Option<Checkpoint>);
 
-/// Which leases made the output of a task that has come to its end, the last one first.
-fn contributors(task: &Task) -> Result<Vec<Contributor<'_>>, Unfit> {
-    let numbered = || (0u8..).zip(&task.leases);
-    let complete = |lease: &Lease| {
-        lease.commitment.is_some_and(|it| it.reached.index.0 == it.segments)
-            && lease.verdict != Some(Verdict::Refuted)
+/// Whether a lease has come to the end, and nobody doubts it. Of copies only those count that were found
+/// to be equal.
+fn is_complete(task: &Task, lease: &Lease) -> bool {
+    let believed = match task.spec.class {
+        Class::Replicate(_) => lease.verdict == Some(Verdict::Upheld),
+        _ => lease.verdict != Some(Verdict::Refuted),
     };
-    let (number, last) = numbered().find(|(_, it)| complete(it)).ok_or(Unfit::Unfinished)?;
+    let at_end =
+        |it: Commitment| it.ending == Ending::Completed && it.reached.index.0 == it.segments;
+    believed && lease.commitment.is_some_and(at_end)
+}
+
+/// Which leases made the output that ends with this one, which comes first.
+fn contributors<'a>(
+    task: &'a Task,
+    (number, last): (u8, &'a Lease),
+) -> Result<Vec<Contributor<'a>>, Unfit> {
     let mut found = vec![(number, last, None)];
     let mut from = last.from;
     while let Some(cut) = from {
-        let before = numbered().find(|(_, it)| {
+        let before = (0u8..).zip(&task.leases).find(|(_, it)| {
             it.commitment.is_some_and(|commitment| commitment.reached == cut)
                 && it.from.is_none_or(|begin| begin.index < cut.index)
         });
@@ -74,25 +93,35 @@ fn contributors(task: &Task) -> Result<Vec<Contributor<'_>>, Unfit> {
     Ok(found)
 }
 
-/// The output of a task, from what each of its leases sent.
+/// The output of a task, from what each of its leases sent: of the first lease that came to the end and
+/// whose parts are all here.
 pub fn join(task: &Task, mut sent: impl FnMut(u8) -> Option<Sent>) -> Result<Vec<u8>, Unfit> {
+    let mut why = Unfit::Unfinished;
+    let numbered = (0u8..).zip(&task.leases);
+    for last in numbered.filter(|(_, lease)| is_complete(task, lease)) {
+        match contributors(task, last).and_then(|all| join_parts(all, &mut sent)) {
+            Ok(output) => return Ok(output),
+            Err(unfit) => why = unfit,
+        }
+    }
+    Err(why)
+}
+
+fn join_parts(
+    contributors: Vec<Contributor<'_>>,
+    sent: &mut impl FnMut(u8) -> Option<Sent>,
+) -> Result<Vec<u8>, Unfit> {
     let mut parts = Vec::new();
-    for (number, lease, cut) in contributors(task)? {
+    for (number, lease, cut) in contributors {
         let sent = sent(number).ok_or(Unfit::Missing(number))?;
         let part = match cut {
-            Some(cut) => {
-                let part = sent.until(lease.from.as_ref(), &cut);
-                part.map(<[u8]>::to_vec).ok_or(Unfit::Other(number))?
-            }
+            Some(cut) => sent.until(lease.from.as_ref(), &cut),
             None => {
                 let wanted = lease.opened.or_else(|| Some(lease.commitment?.output));
-                if wanted != Some(ArtifactId::of(&sent.bytes)) {
-                    return Err(Unfit::Other(number));
-                }
-                sent.bytes
+                wanted.and_then(|wanted| sent.all(&wanted))
             }
         };
-        parts.push(part);
+        parts.push(part.ok_or(Unfit::Other(number))?.to_vec());
     }
     parts.reverse();
     Ok(parts.concat())
@@ -103,8 +132,8 @@ pub fn join(task: &Task, mut sent: impl FnMut(u8) -> Option<Sent>) -> Result<Vec
 mod tests {
     use super::*;
     use opengpu_types::{
-        Address, Amount, Commitment, Contact, Ending, LeasePhase, List, Millis, Money, SessionKey,
-        TaskPhase, Text, Usage,
+        Address, Amount, Contact, LeasePhase, List, Millis, Money, SessionKey, TaskPhase, Text,
+        Usage,
     };
 
     /// What segments of a whole run add.
@@ -163,7 +192,7 @@ mod tests {
             bytes.extend_from_slice(ADDED[usize::try_from(index).unwrap()]);
             cuts.push((SegmentIndex(index), u64::try_from(bytes.len()).unwrap()));
         }
-        Sent { bytes, cuts }
+        Sent { bytes, cuts, whole: None }
     }
 
     fn task(leases: Vec<Lease>) -> Task {
@@ -222,6 +251,36 @@ mod tests {
         assert_eq!(join(&task, other), Err(Unfit::Other(0)));
         let short = |number| if number == 0 { Some(sent(None, 0)) } else { parts(number) };
         assert_eq!(join(&task, short), Err(Unfit::Other(0)));
+    }
+
+    #[test]
+    fn of_copies_only_an_equal_one_counts_and_any_of_them_will_do() {
+        let with = |verdicts: [Option<Verdict>; 3]| {
+            let mut task =
+                task(verdicts.map(|verdict| Lease { verdict, ..lease(None, 3) }).to_vec());
+            task.spec.class = Class::Replicate(3);
+            task
+        };
+        let [upheld, doubted] = [Verdict::Upheld, Verdict::Inconclusive].map(Some);
+        let here = |_| Some(sent(None, 3));
+        assert_eq!(join(&with([doubted; 3]), here), Err(Unfit::Unfinished));
+        let agreed = with([doubted, upheld, upheld]);
+        // The first of them does not give it.
+        let last = |number| (number == 2).then(|| sent(None, 3));
+        assert_eq!(join(&agreed, last), Ok(b"abcde".to_vec()));
+        let mut failed = lease(None, 3);
+        failed.commitment.as_mut().unwrap().ending = Ending::Failed;
+        assert_eq!(join(&task(vec![failed]), here), Err(Unfit::Unfinished));
+    }
+
+    #[test]
+    fn what_was_fetched_in_the_end_counts_if_it_is_right_and_harms_nothing_if_not() {
+        let task = task(vec![lease(None, 3)]);
+        let fetched = |whole: &[u8]| Sent { whole: Some(whole.to_vec()), ..Sent::default() };
+        assert_eq!(join(&task, |_| Some(fetched(b"abcde"))), Ok(b"abcde".to_vec()));
+        assert_eq!(join(&task, |_| Some(fetched(b"other"))), Err(Unfit::Other(0)));
+        let both = Sent { whole: Some(b"other".to_vec()), ..sent(None, 3) };
+        assert_eq!(join(&task, |_| Some(both.clone())), Ok(b"abcde".to_vec()));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //!              task        the task as it was last seen on chain
 //!              0.bytes     what lease 0 added to the output, and
 //!              0.cuts      where its segments end
+//!              0.whole     the same, as it was fetched after the end
 //!              attended    locked by the process that attends it
 //!              journal     what happened, for people
 //!              state       the state at the newest checkpoint
@@ -16,9 +17,10 @@ use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_client::wallet::{FileError, create_folder};
 use opengpu_types::{ArtifactId, List, SegmentIndex, Task, TaskId, Text, codec_struct};
 use std::cmp::Reverse;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
 
 /// Most files of a program.
 const MOST_FILES: usize = 65_536;
@@ -131,21 +133,30 @@ impl Record {
 
     /// What a lease has sent so far.
     pub fn sent(&self, lease: u8) -> io::Result<Option<Sent>> {
-        let Some(bytes) = self.read(&bytes_of(lease))? else { return Ok(None) };
+        let (bytes, whole) = (self.read(&bytes_of(lease))?, self.read(&whole_of(lease))?);
+        if bytes.is_none() && whole.is_none() {
+            return Ok(None);
+        }
         let cuts = self.read(&cuts_of(lease))?.unwrap_or_default();
         let cuts = cuts.chunks_exact(CUT).filter_map(|cut| Cut::decode(cut.to_vec()).ok());
-        Ok(Some(Sent { bytes, cuts: cuts.map(|cut| (cut.segment, cut.end)).collect() }))
+        let cuts = cuts.map(|cut| (cut.segment, cut.end)).collect();
+        Ok(Some(Sent { bytes: bytes.unwrap_or_default(), cuts, whole }))
     }
 
-    /// Begins to keep what a lease sends, from its first byte on.
+    /// Begins to keep what a lease sends, from its first byte on. What was kept before stays until this
+    /// has come as far.
     pub fn hear(&self, lease: u8) -> io::Result<Hearing> {
-        let open = |name: String| File::create(self.0.join(name));
-        Ok(Hearing { bytes: open(bytes_of(lease))?, cuts: open(cuts_of(lease))?, length: 0 })
+        let folder = self.0.clone();
+        let known = self.sent(lease)?.map_or(0, |sent| sent.cuts.len());
+        let draft = |name: &String| File::create(folder.join(draft_of(name)));
+        let names = [bytes_of(lease), cuts_of(lease)];
+        let [bytes, cuts] = [draft(&names[0])?, draft(&names[1])?];
+        Ok(Hearing { folder, names, bytes, cuts, length: 0, count: 0, known, shown: false })
     }
 
     /// Keeps all that a lease added, as it was fetched in the end.
     pub fn keep_sent(&self, lease: u8, bytes: &[u8]) -> io::Result<()> {
-        self.write(&bytes_of(lease), bytes)
+        self.write(&whole_of(lease), bytes)
     }
 
     /// The newest state, if it is this one.
@@ -193,16 +204,24 @@ impl Record {
 
     /// A file is there as a whole or not at all.
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let new = self.0.join(format!(".{name}-{}", std::process::id()));
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&new)?;
+        let mut file = NamedTempFile::new_in(&self.0)?;
         file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(new, self.0.join(name))
+        file.as_file().sync_all()?;
+        file.persist(self.0.join(name)).map_err(|error| error.error)?;
+        Ok(())
     }
 }
 
 fn bytes_of(lease: u8) -> String {
     format!("{lease}.bytes")
+}
+
+fn whole_of(lease: u8) -> String {
+    format!("{lease}.whole")
+}
+
+fn draft_of(name: &str) -> String {
+    format!(".{name}")
 }
 
 fn cuts_of(lease: u8) -> String {
@@ -212,9 +231,16 @@ fn cuts_of(lease: u8) -> String {
 /// What one lease sends, on its way to the disk.
 #[derive(Debug)]
 pub struct Hearing {
+    folder: PathBuf,
+    names: [String; 2],
     bytes: File,
     cuts: File,
     length: u64,
+    /// Segments that were heard of now, and before.
+    count: usize,
+    known: usize,
+    /// Whether it has taken the place of what was heard before.
+    shown: bool,
 }
 
 impl Hearing {
@@ -227,7 +253,15 @@ impl Hearing {
 
     /// A segment is over.
     pub fn cut(&mut self, segment: SegmentIndex) -> io::Result<()> {
-        self.cuts.write_all(&Cut { segment, end: self.length }.encode())
+        self.cuts.write_all(&Cut { segment, end: self.length }.encode())?;
+        self.count = self.count.saturating_add(1);
+        if !self.shown && self.count >= self.known {
+            for name in &self.names {
+                fs::rename(self.folder.join(draft_of(name)), self.folder.join(name))?;
+            }
+            self.shown = true;
+        }
+        Ok(())
     }
 }
 
@@ -281,6 +315,15 @@ mod tests {
             assert_eq!(sent.bytes, b"abc");
             assert_eq!(sent.cuts, [(SegmentIndex(0), 0), (SegmentIndex(1), 3)]);
         }
+        // Who begins again and does not come as far takes nothing away.
+        let mut hearing = record.hear(3).unwrap();
+        hearing.push(b"x").unwrap();
+        hearing.cut(SegmentIndex(0)).unwrap();
+        drop(hearing);
+        record.keep_sent(3, b"other").unwrap();
+        let sent = record.sent(3).unwrap().unwrap();
+        assert_eq!((&sent.bytes[..], sent.cuts.len()), (&b"abc"[..], 2));
+        assert_eq!(sent.whole.as_deref(), Some(&b"other"[..]));
     }
 
     #[test]

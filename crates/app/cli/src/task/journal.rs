@@ -79,9 +79,13 @@ pub(super) fn words(lease: u8, happening: &Happening) -> Option<String> {
         Happening::Begun { segments } => format!("lease {lease}: begun, {segments} segments"),
         Happening::Kept { segment } => format!("lease {lease}: state after {segment} kept here"),
         Happening::Fetched => format!("lease {lease}: output fetched"),
-        Happening::Trouble { what } => format!("lease {lease}: {what}; trying again"),
+        Happening::Trouble { what } => {
+            format!("lease {lease}: {}; trying again", what.replace(char::is_control, " "))
+        }
         Happening::Logged { bytes } => {
-            format!("lease {lease}: {}", String::from_utf8_lossy(bytes).trim_end())
+            // What a program says must not steer the terminal of whoever reads it.
+            let text = String::from_utf8_lossy(bytes);
+            format!("lease {lease}: {}", text.trim_end().replace(char::is_control, " "))
         }
         Happening::Reached { .. } | Happening::Emitted { .. } => return None,
     })
@@ -95,6 +99,15 @@ pub(super) fn now() -> Millis {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_program_says_does_not_steer_a_terminal() {
+        let bytes = b"a\x1b[2Jb\nended: completed\n".to_vec();
+        assert_eq!(
+            words(0, &Happening::Logged { bytes }).unwrap(),
+            "lease 0: a [2Jb ended: completed"
+        );
+    }
 
     #[test]
     fn a_journal_is_read_as_it_grows_and_half_a_line_waits() {

@@ -32,35 +32,48 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     run::known(&client, arguments.task)?;
     let from =
         arguments.since.map_or(Millis(0), |since| Millis(journal::now().0.saturating_sub(since.0)));
-    let mut reader = journal::Reader::new(client.record(arguments.task).journal());
-    let mut show = || -> Result<()> {
-        for line in reader.read()?.into_iter().filter(|line| line.time >= from) {
-            let json = json!({ "time_ms": line.time.0, "text": line.text });
-            context.output.show_line(&json, |_| format!("{} {}", date(line.time), line.text))?;
-        }
-        Ok(())
-    };
-    show()?;
+    let mut shown = Shown { context, from, reader: journal::Reader::new(journal) };
+    shown.show()?;
     if !arguments.follow {
         return Ok(());
     }
     let left = attendance::left_by_signal()?;
-    while !left.load(Ordering::SeqCst) && !is_over(&client, arguments.task, &left)? {
+    while !left.load(Ordering::SeqCst) && !is_over(&client, arguments.task, &left, &mut shown)? {
         std::thread::sleep(LOOK);
-        show()?;
+        shown.show()?;
     }
-    show()
+    shown.show()
+}
+
+/// A journal on its way to whoever reads it.
+struct Shown<'a> {
+    context: &'a Context,
+    from: Millis,
+    reader: journal::Reader,
+}
+
+impl Shown<'_> {
+    /// Shows what is new.
+    fn show(&mut self) -> Result<()> {
+        for line in self.reader.read()?.into_iter().filter(|line| line.time >= self.from) {
+            let json = json!({ "time_ms": line.time.0, "text": line.text });
+            let text = |_: &_| format!("{} {}", date(line.time), line.text);
+            self.context.output.show_line(&json, text)?;
+        }
+        Ok(())
+    }
 }
 
 /// Whether a task has ended and all of it is here. If nobody attends it, this process does.
-fn is_over(client: &Client, id: TaskId, left: &AtomicBool) -> Result<bool> {
+fn is_over(client: &Client, id: TaskId, left: &AtomicBool, shown: &mut Shown<'_>) -> Result<bool> {
     let record = client.record(id);
     let Some(_attending) = record.attend()? else { return Ok(false) };
     let mut journal = journal::Journal::open(&record.journal())?;
     client.attend(id, left, &mut |lease, happening| {
         if let Some(text) = journal::words(lease, &happening) {
-            // What cannot be kept is told all the same at the end of the task.
+            // What cannot be kept or shown now is told all the same at the end of the task.
             let _ = journal.write(&text);
+            let _ = shown.show();
         }
     })?;
     Ok(true)

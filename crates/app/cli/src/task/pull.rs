@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use opengpu_exec::{artifact, program::Picture};
 use opengpu_sdk::{Attended, Client, Unfit};
-use opengpu_types::{ArtifactId, Millis, Task, TaskId, TaskPhase};
+use opengpu_types::{ArtifactId, CloseReason, Millis, Task, TaskId, TaskPhase};
 use serde_json::json;
 use std::{
     io::{self, Write as _},
@@ -92,11 +92,16 @@ pub(super) fn conclude(
     let TaskPhase::Closed { reason, at } = task.phase else {
         return Err(Complaint::new(Exit::Failed, "the task has not ended").into());
     };
+    let output = output.and_then(|output| match reason {
+        CloseReason::Completed => Ok(output),
+        _ => Err(Unfit::Unfinished),
+    });
     let output = output.map_err(|why| {
         let told = format!("the task ended ({}) without an output: {why}", reason.name());
-        let exit = match why {
-            Unfit::Other(_) => Exit::Verification,
-            Unfit::Unfinished | Unfit::Missing(_) => Exit::Failed,
+        let exit = match (why, reason) {
+            (Unfit::Other(_), _) => Exit::Verification,
+            (_, CloseReason::NoProvider) => Exit::NoCapacity,
+            (Unfit::Unfinished | Unfit::Missing(_), _) => Exit::Failed,
         };
         let refund = format!("{} oGPU of {} came back", task.refunded, task.deposited);
         Complaint::new(exit, told).hint(refund)

@@ -11,7 +11,9 @@ use crate::{
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use opengpu_client::Rpc;
-use opengpu_types::{ArtifactId, Epoch, Event, Height, Millis, Receipt, TaskId, TaskPhase};
+use opengpu_types::{
+    ArtifactId, CloseReason, Epoch, Event, Height, Millis, Receipt, TaskId, TaskPhase, Verdict,
+};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -102,6 +104,19 @@ fn check(context: &Context, file: &Path, genesis: &Path, output: Option<&Path>) 
     }
     context.output.note("The receipt is true: every link from the genesis to it holds.");
     tell(context, &receipt)
+}
+
+/// Whether a receipt says that a lease brought this output, and nobody doubts it.
+pub(crate) fn names(receipt: &Receipt, bytes: &[u8]) -> bool {
+    let wanted = Some(ArtifactId::of(bytes));
+    receipt.events.iter().any(|event| match event {
+        Event::LeaseClosed { output, verdict, reason, .. } => {
+            *output == wanted
+                && *verdict == Some(Verdict::Upheld)
+                && *reason == CloseReason::Completed
+        }
+        _ => false,
+    })
 }
 
 fn tell(context: &Context, receipt: &Receipt) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::{
 use anyhow::{Context as _, Result};
 use opengpu_client::{devnet, market};
 use opengpu_sdk::{Attended, Client, Wishes, quote::quote};
-use opengpu_types::{Allocating, Amount, ArtifactId, Event, Money, Task, TaskId, TaskPhase};
+use opengpu_types::{Allocating, Amount, ArtifactId, Money, Task, TaskId, TaskPhase};
 use std::{sync::atomic::AtomicBool, time::Instant};
 
 /// Providers of the tour.
@@ -115,10 +115,7 @@ impl Tour<'_> {
         let path = self.network.path().join(format!("{}.receipt", done.id));
         std::fs::write(&path, &bytes)?;
         let receipt = verify::receipt(&bytes, verify::trust(&self.network.genesis)?)?;
-        let wanted = Some(ArtifactId::of(&done.output));
-        let names =
-            |event: &Event| matches!(event, Event::LeaseClosed { output, .. } if *output == wanted);
-        if !receipt.events.iter().any(names) {
+        if !receipt::names(&receipt, &done.output) {
             let told = "the receipt names another output than the one that came";
             return Err(Complaint::new(Exit::Verification, told).into());
         }
