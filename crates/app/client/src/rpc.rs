@@ -106,7 +106,7 @@ impl RpcError {
     }
 
     /// Whether the same read may succeed a moment later.
-    pub(crate) fn passes(&self) -> bool {
+    pub fn passes(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
             Self::Problem(problem) => problem.status == 503,

@@ -8,7 +8,13 @@ use crate::{
 };
 use opengpu_crypto::Keypair;
 use opengpu_types::{Operation, TransactionId};
-use std::time::Duration;
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Before a node that is away is asked again.
+const AGAIN: Duration = Duration::from_millis(250);
 
 /// Why operations did not take effect.
 #[derive(Debug, thiserror::Error)]
@@ -74,15 +80,29 @@ fn signed(rpc: &Rpc, keypair: &Keypair, operations: Vec<Operation>) -> Result<Dr
     Ok(draft)
 }
 
+/// Gives a transaction to the node and waits. A node that goes away meanwhile may take it with it, so
+/// it is given the same one again when it is back: it counts once, however often it comes.
 fn submit(rpc: &Rpc, draft: Draft, patience: Duration) -> Result<TransactionInfo, SendError> {
     let (id, valid_until) = (draft.id(), draft.transaction.valid_until);
-    for answer in rpc.submit(vec![draft.finish()?])? {
+    let (transaction, begin) = (draft.finish()?, Instant::now());
+    for answer in rpc.submit(vec![transaction.clone()])? {
         if answer.status == SubmissionStatus::Refused {
             let (code, reason) = reasons(answer.code, answer.reason);
             return Err(SendError::Refused { code, reason });
         }
     }
-    let info = wait_until_final(rpc, id, valid_until, patience)?;
+    let info = loop {
+        let left = patience.saturating_sub(begin.elapsed());
+        match wait_until_final(rpc, id, valid_until, left) {
+            Err(FollowError::Rpc(error)) if error.passes() && !left.is_zero() => {
+                // A refusal says that it stands in a block already, or the waiting tells why not.
+                while begin.elapsed() < patience && rpc.submit(vec![transaction.clone()]).is_err() {
+                    thread::sleep(AGAIN);
+                }
+            }
+            ended => break ended?,
+        }
+    };
     if info.outcome == Some(OutcomeName::Failed) {
         let (code, reason) = reasons(info.code, info.reason);
         return Err(SendError::Failed { code, reason });
@@ -94,4 +114,118 @@ fn reasons(code: Option<String>, reason: Option<String>) -> (String, String) {
     let code = code.unwrap_or_else(|| "unknown".to_owned());
     let reason = reason.unwrap_or_else(|| code.clone());
     (code, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{Progress, Role, Status, Submission};
+    use opengpu_types::{
+        Address, Amount, ChainId, ConsensusKey, Digest, Epoch, Height, Millis, Nonce,
+    };
+    use std::{
+        io::{BufRead as _, BufReader, Read as _, Write as _},
+        net::{TcpListener, TcpStream},
+    };
+
+    fn status() -> Status {
+        Status {
+            chain: ChainId(7),
+            name: "test".to_owned(),
+            genesis: Digest([0; 32]),
+            height: Height(1),
+            recorded_from: Height(0),
+            time: Millis(0),
+            epoch: Epoch(0),
+            node: ConsensusKey([0; 32]),
+            role: Role::Validator,
+            seats: 1,
+            connected_nodes: 0,
+            mempool: 0,
+            syncing: false,
+            version: String::new(),
+        }
+    }
+
+    /// The first line and the body of a request.
+    fn request(stream: &TcpStream) -> (String, Vec<u8>) {
+        let mut reader = BufReader::new(stream);
+        let (mut first, mut length) = (String::new(), 0);
+        reader.read_line(&mut first).unwrap();
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        (first, body)
+    }
+
+    /// A node that dies after it took a transaction, and has forgotten it when it is back.
+    fn forgetful(listener: &TcpListener, id: TransactionId) -> Vec<Vec<u8>> {
+        let mut taken = Vec::new();
+        loop {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (first, body) = request(&stream);
+            let answer = if first.starts_with("POST") {
+                taken.push(body);
+                let status = SubmissionStatus::Accepted;
+                serde_json::to_string(&[Submission { id, status, code: None, reason: None }])
+            } else if taken.len() == 1 {
+                continue;
+            } else if first.contains("/status") {
+                serde_json::to_string(&status())
+            } else {
+                let (outcome, status) = (Some(OutcomeName::Applied), Progress::Finalized);
+                serde_json::to_string(&TransactionInfo { outcome, ..unknown(id, status) })
+            };
+            let answer = answer.unwrap();
+            let head = format!("connection: close\r\ncontent-length: {}", answer.len());
+            write!(stream, "HTTP/1.1 200 X\r\n{head}\r\n\r\n{answer}").unwrap();
+            if first.contains("/transactions/") {
+                return taken;
+            }
+        }
+    }
+
+    fn unknown(id: TransactionId, status: Progress) -> TransactionInfo {
+        TransactionInfo {
+            id,
+            status,
+            height: None,
+            index: None,
+            outcome: None,
+            operation: None,
+            fee: None,
+            code: None,
+            reason: None,
+            events: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_node_that_dies_with_a_transaction_is_given_the_same_one_again() {
+        let keypair = Keypair::ed25519([1; 32]);
+        let (time, base_fee) = (Millis(0), Amount(1_000_000_000));
+        let facts = Facts { chain: ChainId(7), height: Height(1), time, base_fee };
+        let transfer = Operation::Transfer { to: Address::ZERO, amount: Amount::ONE };
+        let builder = TransactionBuilder::new(keypair.address()).operation(transfer);
+        let (mut draft, _) = builder.draft(&facts, (&keypair).into(), Some(Nonce(0))).unwrap();
+        draft.sign(&keypair).unwrap();
+        let id = draft.id();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let rpc = Rpc::new(&format!("http://{}", listener.local_addr().unwrap()));
+        let node = thread::spawn(move || forgetful(&listener, id));
+        let info = submit(&rpc, draft, Duration::from_secs(30)).unwrap();
+        assert_eq!(info.outcome, Some(OutcomeName::Applied));
+        let taken = node.join().unwrap();
+        assert_eq!(taken.len(), 2);
+        assert_eq!(taken.first(), taken.last());
+    }
 }

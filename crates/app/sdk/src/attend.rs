@@ -158,13 +158,24 @@ impl Attending<'_> {
         left: &AtomicBool,
         listen: &mut dyn FnMut(),
     ) -> Result<Attended, ClientError> {
-        let (mut phase, mut ended) = (None, None::<Instant>);
+        let (mut phase, mut ended, mut away) = (None, None::<Instant>, false);
         loop {
             listen();
             if left.load(Ordering::SeqCst) {
                 return Ok(Attended::Left);
             }
-            let task = self.client.task(self.id)?.ok_or(ClientError::NoTask(self.id))?;
+            let task = match self.client.task(self.id) {
+                // The task goes on without its client's node, and needs its client all the same.
+                Err(ClientError::Rpc(error)) if error.passes() => {
+                    if !std::mem::replace(&mut away, true) {
+                        self.tell(0, Happening::Trouble { what: error.to_string() });
+                    }
+                    std::thread::sleep(AGAIN);
+                    continue;
+                }
+                found => found?.ok_or(ClientError::NoTask(self.id))?,
+            };
+            away = false;
             if phase != Some(task.phase) {
                 phase = Some(task.phase);
                 self.record.see(&task)?;

@@ -12,16 +12,60 @@ use opengpu_link::lease::{
 use opengpu_link::session::{Kind, SessionError};
 use opengpu_link::transfer::{self, Keep};
 use opengpu_link::{Address, Endpoint, Session, Store};
-use opengpu_types::{ArtifactId, Checkpoint, LeaseId, Millis};
+use opengpu_types::{ArtifactId, Checkpoint, LeaseId, Millis, SegmentIndex};
 use std::io::Read as _;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
+use tokio::time::sleep_until;
 
 /// Between two words of a provider more may lie than between two words of a person.
 const SILENCE: Duration = Duration::from_secs(24 * 3_600);
 /// Bytes of the largest state.
 const LARGEST_STATE: u64 = 300 << 20;
+
+/// How far a session may be behind the chain.
+const BEHIND: Duration = Duration::from_secs(3);
+
+/// How far a session is, beside the chain. Pure.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    heard: Option<SegmentIndex>,
+    /// The newest checkpoint on chain, until its state was asked for.
+    seen: Option<Checkpoint>,
+    /// The last word of either, while the chain is ahead.
+    since: Option<Instant>,
+}
+
+impl Pace {
+    /// The provider says something.
+    fn hear(&mut self, news: &News, now: Instant) {
+        if let News::Reached { segment } = news {
+            self.heard = self.heard.max(Some(*segment));
+        }
+        self.since = self.is_behind().then_some(now);
+    }
+
+    /// The chain says that a checkpoint was reached.
+    fn see(&mut self, checkpoint: Checkpoint, now: Instant) {
+        self.seen = Some(checkpoint);
+        self.since = self.is_behind().then(|| self.since.unwrap_or(now));
+    }
+
+    fn is_behind(&self) -> bool {
+        self.seen.is_some_and(|seen| self.heard < Some(seen.index))
+    }
+
+    /// The checkpoint of which both have spoken, once.
+    fn agreed(&mut self) -> Option<Checkpoint> {
+        if self.is_behind() { None } else { self.seen.take() }
+    }
+
+    /// When the session is of no use any more, if it says nothing until then.
+    fn overdue(&self) -> Option<Instant> {
+        self.since?.checked_add(BEHIND)
+    }
+}
 
 /// Whoever attends one lease.
 pub(crate) struct Companion {
@@ -95,26 +139,34 @@ impl Companion {
         Ok(())
     }
 
-    /// Hears everything until the end, and keeps the state of each checkpoint on chain.
+    /// Hears everything until the end, and keeps the state of each checkpoint on chain. A provider that
+    /// was killed and is back says nothing in the old session; the chain tells first that it goes on.
     async fn follow(&mut self, session: &Session, record: &Record) -> Result<(), ClientError> {
         let wish = Follow { lease: self.lease, from: 0 };
         let (_, stream) = session.ask(FOLLOW, &wish.encode()).await?;
         let (mut stream, mut hearing) = (stream.patient(SILENCE), record.hear(self.lease.number)?);
-        let mut reached = self.reached.clone();
+        let (mut reached, mut pace) = (self.reached.clone(), Pace::default());
         loop {
+            let overdue = pace.overdue().unwrap_or_else(Instant::now);
             tokio::select! {
                 news = stream.next() => {
                     let Some(news) = news? else { break };
                     let news = News::decode(news).map_err(|_| SessionError::Broken("not news"))?;
+                    pace.hear(&news, Instant::now());
                     self.hear(&mut hearing, news)?;
                 }
                 changed = reached.changed() => {
                     let Ok(()) = changed else { break };
-                    let checkpoint = *reached.borrow_and_update();
-                    if let Some(checkpoint) = checkpoint {
-                        self.keep_state(session, record, &checkpoint).await?;
+                    if let Some(checkpoint) = *reached.borrow_and_update() {
+                        pace.see(checkpoint, Instant::now());
                     }
                 }
+                () = sleep_until(overdue.into()), if pace.overdue().is_some() => {
+                    return Err(SessionError::Broken("the chain is ahead of it").into());
+                }
+            }
+            if let Some(checkpoint) = pace.agreed() {
+                self.keep_state(session, record, &checkpoint).await?;
             }
         }
         Ok(())
@@ -176,5 +228,48 @@ impl Companion {
         plain.take(LARGEST_STATE.saturating_mul(8)).read_to_end(&mut bytes)?;
         store.remove(&grant.artifact)?;
         Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opengpu_crypto::Digest;
+
+    const MOMENT: Duration = Duration::from_secs(1);
+
+    fn checkpoint(index: u32) -> Checkpoint {
+        let (state, emitted) = (ArtifactId(Digest([0; 32])), Digest([0; 32]));
+        Checkpoint { index: SegmentIndex(index), state, emitted, bytes_out: 0 }
+    }
+
+    fn reached(index: u32) -> News {
+        News::Reached { segment: SegmentIndex(index) }
+    }
+
+    #[test]
+    fn a_session_that_keeps_up_with_the_chain_is_never_overdue() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        pace.hear(&reached(4), now);
+        pace.see(checkpoint(4), now);
+        assert_eq!((pace.overdue(), pace.agreed()), (None, Some(checkpoint(4))));
+        assert_eq!(pace.agreed(), None, "its state is asked for once");
+        pace.hear(&reached(5), now + MOMENT);
+        assert_eq!(pace.overdue(), None);
+    }
+
+    #[test]
+    fn one_that_is_silent_while_the_chain_goes_on_is_overdue() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        pace.hear(&reached(4), now);
+        pace.see(checkpoint(6), now);
+        assert_eq!((pace.overdue(), pace.agreed()), (Some(now + BEHIND), None));
+        pace.see(checkpoint(7), now + MOMENT);
+        assert_eq!(pace.overdue(), Some(now + BEHIND), "the chain's word is not its own");
+        // What it says again from the beginning takes as long as it takes.
+        pace.hear(&reached(5), now + MOMENT);
+        assert_eq!(pace.overdue(), Some(now + MOMENT + BEHIND));
+        pace.hear(&reached(7), now + MOMENT);
+        assert_eq!((pace.overdue(), pace.agreed()), (None, Some(checkpoint(7))));
     }
 }

@@ -6,7 +6,7 @@
 //!                 └─► dead ─a moment─► `pull` of the same task, or `run` if none was submitted
 //! ```
 
-use super::scene::{Scene, store, words};
+use super::scene::{Scene, short, store, words};
 use crate::{error::BenchError, process::Process, tell};
 use opengpu_client::{Rpc, market, wallet::create_folder};
 use opengpu_crypto::Keypair;
@@ -25,6 +25,8 @@ use std::{
 const REST: Duration = Duration::from_millis(700);
 /// How often one that ends badly is started again for the same task.
 const TRIES: u32 = 40;
+/// Exit code of a client for whom nobody is free.
+const NO_CAPACITY: i32 = 4;
 /// Numbers that the search of the first client looks at; others look at more.
 const LEAST: usize = 3_000_000;
 const MORE: usize = 400_000;
@@ -128,7 +130,9 @@ impl Client {
             let Some(status) = process.ended() else { return Ok(false) };
             self.process = None;
             self.since = Instant::now();
-            return Ok(self.end(status.success(), rpc));
+            // All providers are busy, and it asks again.
+            let refused = status.code() == Some(NO_CAPACITY) && self.task().is_none();
+            return Ok(!refused && self.end(status.success(), rpc));
         }
         if self.since.elapsed() < REST {
             return Ok(false);
@@ -170,6 +174,15 @@ impl Client {
         command.args(arguments);
         self.process = Some(Process::start(&self.name, &mut command, &self.log)?);
         Ok(())
+    }
+
+    /// The last line in the journal of its task.
+    pub(super) fn newest(&self) -> Option<String> {
+        let id = self.task()?.to_string();
+        let journal = fs::read_to_string(self.home.join("tasks").join(&id).join("journal"));
+        let journal = journal.unwrap_or_default();
+        let line = journal.lines().last().unwrap_or("not begun").to_owned();
+        Some(format!("{} waits for task {}: {line}", self.name, short(&id)))
     }
 
     /// Attends a task again that it has given up.

@@ -38,8 +38,8 @@ use tally::{Goal, Role, Tally};
 
 /// Clients: one more than providers, so that there is always somebody who waits.
 const CLIENTS: usize = 5;
-/// Kills that are tried in a minute; some more than are wanted.
-const PACE: u32 = 26;
+/// Between two kills: some more are tried than are wanted.
+const PACE: Duration = Duration::from_millis(2_300);
 /// Kills that are wanted in a minute, and of each role.
 const WANTED: f64 = 20.0;
 const WANTED_EACH: f64 = 10.0 / 3.0;
@@ -50,6 +50,8 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// Blocks by which nodes that are at the head may differ.
 const HEAD: u64 = 3;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How often is told what is waited for.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// Kills processes of all roles under load.
 #[derive(Clone, Debug, Parser)]
@@ -67,6 +69,9 @@ pub struct Program {
     /// For how many seconds tasks may come to their end after that.
     #[arg(long, default_value_t = 180)]
     drain: u64,
+    /// Keep the folder of the network with all logs, also if all is well.
+    #[arg(long)]
+    keep: bool,
     /// Decides who is killed; drawn and printed if absent.
     #[arg(long)]
     seed: Option<u64>,
@@ -93,7 +98,7 @@ pub fn run(program: &Program) -> Result<bool, BenchError> {
     let clean = verdicts.as_ref().is_ok_and(Verdicts::is_clean);
     let goal = goal(program.minutes);
     let enough = chaos.tally.reaches(goal);
-    if !clean {
+    if !clean || program.keep {
         tell(format!("all logs are in {}", place.keep().display()));
     }
     let verdicts = verdicts?;
@@ -150,13 +155,13 @@ impl Chaos {
     /// All of it, with what went wrong.
     fn go(&mut self, span: Duration, drain: Duration) -> Result<Verdicts, BenchError> {
         let mut next = Duration::from_secs(3);
-        let (pace, mut last) = (Duration::from_secs(60) / PACE, Duration::ZERO);
+        let mut last = Duration::ZERO;
         self.begin = Instant::now();
         while self.begin.elapsed() < span {
             self.tend(true)?;
             let now = self.begin.elapsed();
             if now >= next && now.saturating_sub(last) >= LEAST_GAP && self.strike()? {
-                next = next.saturating_add(pace);
+                next = next.saturating_add(PACE);
                 last = now;
             }
             thread::sleep(LOOK_EVERY);
@@ -280,9 +285,14 @@ impl Chaos {
 
     /// Lets every task end.
     fn drain(&mut self, patience: Duration) -> Result<(), BenchError> {
-        let begin = Instant::now();
+        let (begin, mut told) = (Instant::now(), Instant::now());
         while begin.elapsed() < patience {
             self.tend(false)?;
+            if told.elapsed() >= TELL_EVERY {
+                told = Instant::now();
+                let left = self.clients.iter().filter_map(Client::newest);
+                left.for_each(|newest| self.say(newest));
+            }
             let expected = self.clients.iter_mut().all(Client::is_expected_known);
             if expected && self.clients.iter().all(Client::is_idle) && !self.take_up() {
                 self.say("every task has ended");

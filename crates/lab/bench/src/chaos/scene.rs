@@ -149,7 +149,10 @@ impl Scene {
         for provider in &mut self.providers {
             provider.start()?;
         }
-        let is_ready = |index| self.report(index).is_some_and(|it| !it["on_chain"].is_null());
+        let is_ready = |index| {
+            let report = self.report(index);
+            report.is_some_and(|it| it.get("on_chain").is_some_and(serde_json::Value::is_string))
+        };
         wait("starting the providers", || Ok((0..self.providers.len()).all(is_ready)))?;
         tell(format!("the network runs after {:.1} s", begin.elapsed().as_secs_f64()));
         Ok(())
@@ -168,10 +171,11 @@ impl Scene {
     /// The lease that a provider runs now, and how far it is.
     pub(super) fn running_lease(&self, index: usize) -> Option<String> {
         let report = self.report(index)?;
-        let leases = report["leases"].as_array()?;
-        let running = leases.iter().find(|lease| lease["stage"] == "running")?;
-        let lease = running["lease"].as_str()?;
-        let segment = running["segment"].as_u64();
+        let leases = report.get("leases")?.as_array()?;
+        let running =
+            leases.iter().find(|lease| lease.get("stage").is_some_and(|it| it == "running"))?;
+        let lease = running.get("lease")?.as_str()?;
+        let segment = running.get("segment").and_then(serde_json::Value::as_u64);
         let segment = segment.map_or_else(|| "-".to_owned(), |it| it.to_string());
         Some(format!("lease {} at segment {segment}", short(lease)))
     }
