@@ -49,11 +49,6 @@ pub enum Happening {
         /// Which.
         segment: SegmentIndex,
     },
-    /// The next bytes of the output.
-    Emitted {
-        /// The bytes.
-        bytes: Vec<u8>,
-    },
     /// What the program says beside its output.
     Logged {
         /// The bytes.
@@ -116,7 +111,7 @@ impl Client {
     ) -> Result<Attended, ClientError> {
         let record = self.record(id);
         let delivery = record.delivery()?.ok_or(ClientError::Elsewhere)?;
-        let store = self.store(&delivery.salt)?;
+        let store = self.patient_store(&delivery.salt)?;
         let salt = delivery.salt;
         let (happened, mut news) = mpsc::unbounded_channel();
         let mut attending = Attending {
@@ -143,11 +138,12 @@ impl Client {
         ended
     }
 
-    /// The task on chain, or as it was last seen here.
+    /// The task on chain, or as it was seen here at its end. One that is on chain no more and whose end
+    /// nobody saw is gone.
     pub fn task(&self, id: TaskId) -> Result<Option<Task>, ClientError> {
         match market::task(&self.rpc, id)? {
             Some(task) => Ok(Some(task)),
-            None => Ok(self.record(id).seen()?),
+            None => Ok(self.record(id).seen()?.filter(Task::is_closed)),
         }
     }
 }
@@ -304,8 +300,10 @@ impl Attending<'_> {
     }
 
     fn leave(&mut self) {
-        for companion in self.companions.values() {
+        for (_, companion) in std::mem::take(&mut self.companions) {
             companion.task.abort();
+            // Whoever attends it next needs what this one holds.
+            let _ = self.client.runtime.block_on(companion.task);
         }
         for endpoint in self.endpoints.values() {
             self.client.runtime.block_on(endpoint.close());

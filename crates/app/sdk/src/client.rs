@@ -17,8 +17,8 @@ use opengpu_link::{
     StoreError,
 };
 use opengpu_types::{
-    Amount, ArtifactId, ChainId, Contact, List, MarketOperation, Money, Operation, SessionKey,
-    Spec, TaskId, Text,
+    Amount, ArtifactId, ChainId, Contact, List, MarketOperation, Millis, Money, Operation,
+    SessionKey, Spec, TaskId, Text,
 };
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,9 @@ use tokio::runtime::Runtime;
 const QUOTA: u64 = 16 << 30;
 /// How long a submission may take to become final.
 const SUBMISSION: Duration = Duration::from_secs(60);
+/// How often, and how long each time, a store is waited for.
+const HANDOVERS: u32 = 50;
+const HANDOVER: Duration = Duration::from_millis(100);
 
 /// Why something with a task did not work.
 #[derive(Debug, thiserror::Error)]
@@ -168,6 +171,10 @@ impl Client {
             input: store.import_encrypted(&key, input)?,
             input_key: *key.secret_bytes(),
         };
+        // Nothing that comes later takes their room.
+        for artifact in delivery.files.iter().chain([&delivery.program, &delivery.input]) {
+            store.hold(artifact, Millis(u64::MAX))?;
+        }
         let length = u64::try_from(input.len()).unwrap_or(u64::MAX);
         Ok(Packed { spec, delivery, bytes: folder.bytes.saturating_add(length) })
     }
@@ -200,6 +207,17 @@ impl Client {
     /// Where the artifacts of a task are.
     pub(crate) fn store(&self, salt: &[u8; 32]) -> Result<Store, ClientError> {
         Ok(Store::open(&self.place(salt), Quota::of(QUOTA))?)
+    }
+
+    /// The same, when another process may just be leaving it.
+    pub(crate) fn patient_store(&self, salt: &[u8; 32]) -> Result<Store, ClientError> {
+        for _ in 0..HANDOVERS {
+            match self.store(salt) {
+                Err(ClientError::Store(StoreError::InUse)) => std::thread::sleep(HANDOVER),
+                opened => return opened,
+            }
+        }
+        self.store(salt)
     }
 
     /// The artifacts of a task are not needed any more.

@@ -3,13 +3,14 @@
 use crate::attend::Happening;
 use crate::client::{Client, ClientError};
 use crate::records::{Delivery, Hearing, Record};
+use bytes::Bytes;
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_crypto::SealPublicKey;
 use opengpu_link::artifact::{ArtifactKey, Grant};
 use opengpu_link::lease::{
     BRIEF, Brief, FOLLOW, Follow, News, OUTPUT, Parcel, STATE, Standing, Wanted,
 };
-use opengpu_link::session::{Kind, SessionError};
+use opengpu_link::session::{Kind, SessionError, Stream};
 use opengpu_link::transfer::{self, Keep};
 use opengpu_link::{Address, Endpoint, Session, Store};
 use opengpu_types::{ArtifactId, Checkpoint, LeaseId, Millis, SegmentIndex};
@@ -17,12 +18,15 @@ use std::io::Read as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 /// Between two words of a provider more may lie than between two words of a person.
 const SILENCE: Duration = Duration::from_secs(24 * 3_600);
-/// Bytes of the largest state.
-const LARGEST_STATE: u64 = 300 << 20;
+/// Bytes of the largest output or state that is taken.
+const LARGEST_OUTPUT: u64 = 4 << 30;
+/// Frames of news between whoever reads them and whoever hears them.
+const UNHEARD: usize = 64;
 
 /// How far a session may be behind the chain.
 const BEHIND: Duration = Duration::from_secs(3);
@@ -65,6 +69,22 @@ impl Pace {
     fn overdue(&self) -> Option<Instant> {
         self.since?.checked_add(BEHIND)
     }
+}
+
+/// Reads a stream in a task of its own: a frame that has begun is read to its end, whatever else happens
+/// meanwhile.
+fn read(mut stream: Stream) -> (JoinSet<()>, mpsc::Receiver<Result<Bytes, SessionError>>) {
+    let (sender, frames) = mpsc::channel(UNHEARD);
+    let mut reading = JoinSet::new();
+    reading.spawn(async move {
+        while let Some(frame) = stream.next().await.transpose() {
+            let broken = frame.is_err();
+            if sender.send(frame).await.is_err() || broken {
+                return;
+            }
+        }
+    });
+    (reading, frames)
 }
 
 /// Whoever attends one lease.
@@ -144,14 +164,15 @@ impl Companion {
     async fn follow(&mut self, session: &Session, record: &Record) -> Result<(), ClientError> {
         let wish = Follow { lease: self.lease, from: 0 };
         let (_, stream) = session.ask(FOLLOW, &wish.encode()).await?;
-        let (mut stream, mut hearing) = (stream.patient(SILENCE), record.hear(self.lease.number)?);
+        let (mut reading, mut news) = read(stream.patient(SILENCE));
+        let mut hearing = record.hear(self.lease.number)?;
         let (mut reached, mut pace) = (self.reached.clone(), Pace::default());
         loop {
             let overdue = pace.overdue().unwrap_or_else(Instant::now);
             tokio::select! {
-                news = stream.next() => {
-                    let Some(news) = news? else { break };
-                    let news = News::decode(news).map_err(|_| SessionError::Broken("not news"))?;
+                frame = news.recv() => {
+                    let Some(frame) = frame else { break };
+                    let news = News::decode(frame?).map_err(|_| SessionError::Broken("not news"))?;
                     pace.hear(&news, Instant::now());
                     self.hear(&mut hearing, news)?;
                 }
@@ -169,6 +190,7 @@ impl Companion {
                 self.keep_state(session, record, &checkpoint).await?;
             }
         }
+        reading.abort_all();
         Ok(())
     }
 
@@ -180,8 +202,10 @@ impl Companion {
                 self.tell(Happening::Reached { segment });
             }
             News::Emitted { bytes } => {
+                if hearing.length() > LARGEST_OUTPUT {
+                    return Err(SessionError::Broken("an output without an end").into());
+                }
                 hearing.push(&bytes)?;
-                self.tell(Happening::Emitted { bytes: bytes.into_vec() });
             }
             News::Logged { bytes } => self.tell(Happening::Logged { bytes: bytes.into_vec() }),
             News::Ended { .. } => {}
@@ -217,7 +241,13 @@ impl Companion {
     ) -> Result<Vec<u8>, ClientError> {
         let answer = session.call(kind, request).await?;
         let broken = |_| SessionError::Broken("no parcel");
-        let Parcel { grant, .. } = Parcel::decode(answer).map_err(broken)?;
+        let Parcel { grant, size } = Parcel::decode(answer).map_err(broken)?;
+        let Delivery { program, files, input, .. } = &self.delivery;
+        // What we sent is not what we want, and must not go with it.
+        let own = files.iter().chain([program, input]).any(|own| *own == grant.artifact);
+        if own || size > LARGEST_OUTPUT {
+            return Err(SessionError::Broken("a parcel that cannot be meant").into());
+        }
         let (store, sessions) = (&self.store, std::slice::from_ref(session));
         let got = transfer::get(store, grant.artifact, sessions, |_| {}).await;
         got.map_err(|error| ClientError::Transfer(error.to_string()))?;
@@ -225,7 +255,7 @@ impl Companion {
         let key = key.map_err(|error| ClientError::Transfer(error.to_string()))?;
         let mut bytes = Vec::new();
         let plain = store.decrypt(&grant.artifact, &key)?;
-        plain.take(LARGEST_STATE.saturating_mul(8)).read_to_end(&mut bytes)?;
+        plain.take(LARGEST_OUTPUT).read_to_end(&mut bytes)?;
         store.remove(&grant.artifact)?;
         Ok(bytes)
     }

@@ -244,6 +244,11 @@ pub struct Hearing {
 }
 
 impl Hearing {
+    /// Bytes so far.
+    pub const fn length(&self) -> u64 {
+        self.length
+    }
+
     /// The next bytes.
     pub fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.bytes.write_all(bytes)?;

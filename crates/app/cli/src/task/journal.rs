@@ -87,7 +87,7 @@ pub(super) fn words(lease: u8, happening: &Happening) -> Option<String> {
             let text = String::from_utf8_lossy(bytes);
             format!("lease {lease}: {}", text.trim_end().replace(char::is_control, " "))
         }
-        Happening::Reached { .. } | Happening::Emitted { .. } => return None,
+        Happening::Reached { .. } => return None,
     })
 }
 

@@ -32,7 +32,8 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     run::known(&client, arguments.task)?;
     let from =
         arguments.since.map_or(Millis(0), |since| Millis(journal::now().0.saturating_sub(since.0)));
-    let mut shown = Shown { context, from, reader: journal::Reader::new(journal) };
+    let reader = journal::Reader::new(client.record(arguments.task).journal());
+    let mut shown = Shown { context, from, reader };
     shown.show()?;
     if !arguments.follow {
         return Ok(());

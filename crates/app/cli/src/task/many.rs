@@ -3,7 +3,7 @@
 //! All of them are submitted, then attended at the same time; what some of them cost too little the
 //! others do not get, so all together never cost more than the budget.
 
-use super::{attendance, client, journal, wanted::Wanted};
+use super::{attendance, client, journal, run, wanted::Wanted};
 use crate::{
     context::Context,
     exit::{Complaint, Exit},
@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use opengpu_exec::Program;
 use opengpu_sdk::{Attended, Client};
 use opengpu_types::{Amount, ArtifactId, Money, Task, TaskId};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most tasks at once: an account has no more open.
 pub(super) const MOST: usize = 64;
@@ -55,30 +55,43 @@ pub(super) fn run(
     context.confirm(&question)?;
     let (client, keypair) = (client(context)?, context.unlock(name)?);
     let wishes = opengpu_sdk::Wishes { budget: each, ..wanted.wishes()? };
-    let mut tasks = Vec::new();
+    let left = attendance::left_by_signal()?;
+    let (mut tasks, mut failed) = (Vec::new(), None);
     for input in inputs {
         let spec = wishes.spec(program, ArtifactId::of(input));
-        let packed = client.pack(program, input, spec)?;
-        let submitted = client.submit(&keypair, &packed, each, escrow);
-        let id = submitted.with_context(|| format!("after {} tasks", tasks.len()))?;
-        context.output.note(format!("task {id}"));
-        tasks.push(id);
+        let packed = client.pack(program, input, spec);
+        let submitted = packed.and_then(|it| client.submit(&keypair, &it, each, escrow));
+        match submitted {
+            Ok(id) => {
+                context.output.note(format!("task {id}"));
+                tasks.push(id);
+            }
+            Err(error) => failed = Some(error),
+        }
+        if failed.is_some() || left.load(Ordering::SeqCst) {
+            break;
+        }
     }
-    attend_all(context, &client, &tasks)
+    // What is submitted is paid for, so it is attended whatever happened to the others.
+    let ended = attend_all(context, &client, &tasks, &left);
+    match failed {
+        Some(error) => Err(error).with_context(|| format!("after {} tasks", tasks.len())),
+        None => ended.into_iter().collect(),
+    }
 }
 
-fn attend_all(context: &Context, client: &Client, tasks: &[TaskId]) -> Result<Vec<Done>> {
-    let left = attendance::left_by_signal()?;
-    let ended: Vec<Result<Done>> = std::thread::scope(|scope| {
-        let attend = |id: TaskId| {
-            let left = &*left;
-            scope.spawn(move || attend_one(context, client, id, left))
-        };
+fn attend_all(
+    context: &Context,
+    client: &Client,
+    tasks: &[TaskId],
+    left: &AtomicBool,
+) -> Vec<Result<Done>> {
+    std::thread::scope(|scope| {
+        let attend = |id: TaskId| scope.spawn(move || attend_one(context, client, id, left));
         let threads: Vec<_> = tasks.iter().map(|id| attend(*id)).collect();
         let panicked = |_| Err(Complaint::new(Exit::Failed, "a task was not attended").into());
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect()
-    });
-    ended.into_iter().collect()
+    })
 }
 
 fn attend_one(context: &Context, client: &Client, id: TaskId, left: &AtomicBool) -> Result<Done> {
@@ -93,6 +106,7 @@ fn attend_one(context: &Context, client: &Client, id: TaskId, left: &AtomicBool)
     })?;
     match attended {
         Attended::Left => {
+            run::attend_in_background(context, id)?;
             let complaint = Complaint::new(Exit::Failed, format!("left task {id}; it goes on"));
             Err(complaint.hint(format!("fetch its output: opengpu pull {id}")).into())
         }

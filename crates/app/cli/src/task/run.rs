@@ -120,7 +120,7 @@ fn how_to_return(id: TaskId) -> String {
 }
 
 /// Has a process of its own attend a task: providers are briefed, states and the output are fetched.
-fn attend_in_background(context: &Context, id: TaskId) -> Result<()> {
+pub(super) fn attend_in_background(context: &Context, id: TaskId) -> Result<()> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("--home").arg(&context.home).args(["--node", context.rpc.url()]);
     command.args(["pull", "--quiet", &id.to_string()]);

@@ -3,6 +3,7 @@
 use super::{Answer, Core, Effect, Subject};
 use crate::policy::Why;
 use opengpu_market::auction::seal;
+use opengpu_market::fit::Mismatch;
 use opengpu_types::{
     Amount, Failure, MarketOperation, Millis, Task, TaskId, TaskPhase, codec_struct,
 };
@@ -65,6 +66,11 @@ impl HeldBid {
         }
     }
 
+    /// Whether what is on its way seals it.
+    pub(super) fn is_sealing(&self) -> bool {
+        self.sent == Some(Sent::Seal)
+    }
+
     /// Opens it when that is time. Says whether it still counts.
     pub(super) fn act(&mut self, id: TaskId, now: Millis, effects: &mut Vec<Effect>) -> bool {
         if self.over {
@@ -87,11 +93,26 @@ impl HeldBid {
     }
 }
 
-/// Auctions that are looked at again when there is room.
-const MOST_MISSED: usize = 32;
+/// Auctions that are kept in sight.
+const MOST_AUCTIONS: usize = 32;
+/// How often a bid is tried that the chain refuses: what it knew was newer than what we saw.
+const TRIES: u8 = 4;
+/// How long such a bid rests.
+const AGAIN: Millis = Millis(2_000);
+
+/// An auction in which bids are taken.
+#[derive(Clone, Debug)]
+pub(super) struct Auction {
+    task: Task,
+    salt: [u8; 32],
+    /// Refusals of the chain so far.
+    refused: u8,
+    /// When it is tried again.
+    rest: Millis,
+}
 
 impl Core {
-    /// Bids for a task if the policy allows it.
+    /// Bids for a task if the policy allows it, and keeps it in sight if that may change.
     pub(super) fn bid(
         &mut self,
         id: TaskId,
@@ -100,31 +121,47 @@ impl Core {
         effects: &mut Vec<Effect>,
     ) {
         if let Err(why) = self.try_to_bid(id, &task, salt, effects) {
-            let later = matches!(why, Why::Busy | Why::NotActive | Why::TooLarge);
-            if later && self.missed.len() < MOST_MISSED {
-                self.missed.insert(id, (task, salt));
-            }
+            let lasting = !passes(&why);
             effects.push(Effect::Decline { task: id, why });
+            if lasting {
+                return;
+            }
+        }
+        if self.auctions.len() < MOST_AUCTIONS {
+            let auction = Auction { task, salt, refused: 0, rest: Millis(0) };
+            self.auctions.entry(id).or_insert(auction);
         }
     }
 
     /// Bids where there was no room before.
     pub(super) fn bid_again(&mut self, effects: &mut Vec<Effect>) {
-        let missed = std::mem::take(&mut self.missed);
-        for (id, (task, salt)) in missed {
-            if self.try_to_bid(id, &task, salt, effects).is_err() {
-                self.missed.insert(id, (task, salt));
+        let auctions = std::mem::take(&mut self.auctions);
+        for (id, auction) in &auctions {
+            if self.now >= auction.rest {
+                // Why not was told when it was first seen.
+                let _ = self.try_to_bid(*id, &auction.task, auction.salt, effects);
             }
         }
+        self.auctions = auctions;
     }
 
-    /// Takes what the chain says of auctions that were missed; what is over is no loss any more.
-    pub(super) fn see_missed(&mut self, tasks: &BTreeMap<TaskId, Option<Task>>) {
-        self.missed.retain(|id, (task, _)| match tasks.get(id) {
+    /// The chain does not take a bid.
+    pub(super) fn bid_refused(&mut self, id: TaskId) {
+        let rest = self.now.plus(AGAIN);
+        if let Some(auction) = self.auctions.get_mut(&id) {
+            auction.refused = auction.refused.saturating_add(1);
+            auction.rest = rest;
+        }
+        self.auctions.retain(|_, auction| auction.refused < TRIES);
+    }
+
+    /// Takes what the chain says of auctions; what is over is out of sight.
+    pub(super) fn see_auctions(&mut self, tasks: &BTreeMap<TaskId, Option<Task>>) {
+        self.auctions.retain(|id, auction| match tasks.get(id) {
             None => true,
             Some(None) => false,
             Some(Some(now)) => {
-                task.clone_from(now);
+                auction.task.clone_from(now);
                 matches!(now.phase, TaskPhase::Bidding { .. })
             }
         });
@@ -159,5 +196,14 @@ impl Core {
         let operation = MarketOperation::SealBid { task: id, offer: bid.offer, seal };
         effects.push(Effect::Submit { subject: Subject::Bid(id), operation });
         Ok(())
+    }
+}
+
+/// Whether a reason against a bid may be gone in a moment.
+fn passes(why: &Why) -> bool {
+    match why {
+        Why::Busy | Why::NotActive | Why::TooLarge => true,
+        Why::Unfit(reasons) => reasons.iter().all(|it| matches!(it, Mismatch::Busy { .. })),
+        Why::TooSlow | Why::TooCheap | Why::NotRun | Why::Known => false,
     }
 }

@@ -243,8 +243,8 @@ pub struct Core {
     provider: Option<Provider>,
     leases: BTreeMap<LeaseId, Held>,
     bids: BTreeMap<TaskId, HeldBid>,
-    /// Auctions for which there was no room, each with the secret of a bid.
-    missed: BTreeMap<TaskId, (Task, [u8; 32])>,
+    /// Auctions in which it bids, or will when there is room.
+    auctions: BTreeMap<TaskId, bid::Auction>,
     /// Leases that were forgotten, while an old look may still show them open.
     closed: BTreeSet<LeaseId>,
     heard: Millis,
@@ -276,7 +276,7 @@ impl Core {
             provider: None,
             leases: BTreeMap::new(),
             bids: BTreeMap::new(),
-            missed: BTreeMap::new(),
+            auctions: BTreeMap::new(),
             closed: BTreeSet::new(),
             heard: Millis(0),
             own: Own { beating: false, draining: None, rest: Millis(0) },
@@ -285,7 +285,7 @@ impl Core {
 
     /// Tasks whose entries it wants to see.
     pub fn tasks(&self) -> BTreeSet<TaskId> {
-        let bids = self.bids.keys().chain(self.missed.keys()).copied();
+        let bids = self.bids.keys().chain(self.auctions.keys()).copied();
         self.leases.keys().map(|lease| lease.task).chain(bids).collect()
     }
 
@@ -365,7 +365,7 @@ impl Core {
                 bid.see(task.as_ref().map(|task| task.phase));
             }
         }
-        self.see_missed(tasks);
+        self.see_auctions(tasks);
         if let Some(provider) = &provider {
             self.heard = self.heard.max(provider.heard);
             self.closed.retain(|lease| provider.leases.contains(lease));
@@ -386,8 +386,11 @@ impl Core {
                 self.with(lease, |held| held.submitted(answer, rest));
             }
             Subject::Bid(task) => {
-                if let Some(bid) = self.bids.get_mut(&task) {
-                    bid.submitted(answer, rest);
+                let Some(bid) = self.bids.get_mut(&task) else { return };
+                let refused = bid.is_sealing() && matches!(answer, Answer::Failed(_));
+                bid.submitted(answer, rest);
+                if refused {
+                    self.bid_refused(task);
                 }
             }
             Subject::Provider => {

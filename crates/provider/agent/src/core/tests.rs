@@ -604,6 +604,15 @@ fn an_auction_without_room_is_bid_for_when_there_is_room() {
     let sent = |(subject, sent)| (subject, matches!(sent, &MarketOperation::SealBid { .. }));
     assert_eq!(world.waiting.iter().map(|(a, b)| sent((a, b))).next(), Some(sealed));
 
+    // The chain knew better what was free; a moment later it is tried again.
+    let (subject, _) = world.waiting.pop_front().unwrap();
+    world.tell(Input::Submitted { subject, answer: Answer::Failed(Failure::UnfitOffer) });
+    world.look();
+    assert!(world.waiting.is_empty(), "it rests");
+    world.pass(3_000);
+    world.look();
+    assert_eq!(world.waiting.len(), 1);
+
     // One that is over meanwhile is none.
     let mut world = World::new(Task { phase: TaskPhase::Bidding { until }, ..fixture::task() });
     world.provider.exposure = opengpu_types::Amount::CAP;
