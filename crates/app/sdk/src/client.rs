@@ -71,6 +71,9 @@ pub enum ClientError {
     /// The provider does not do what is wanted.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// The provider was heard of on chain, and not in its session.
+    #[error("the session is silent while the chain goes on")]
+    Behind,
     /// Something does not arrive.
     #[error("{0}")]
     Transfer(String),

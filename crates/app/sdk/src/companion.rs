@@ -106,7 +106,7 @@ pub(crate) struct Companion {
 
 impl Companion {
     /// Attends the lease until its output is here.
-    pub(crate) async fn accompany(mut self, endpoint: Arc<Endpoint>) -> Result<(), ClientError> {
+    pub(crate) async fn accompany(self, endpoint: Arc<Endpoint>) -> Result<(), ClientError> {
         let session = endpoint.dial(&self.address).await?;
         let record = self.client.record(self.lease.task);
         if self.working {
@@ -161,12 +161,14 @@ impl Companion {
 
     /// Hears everything until the end, and keeps the state of each checkpoint on chain. A provider that
     /// was killed and is back says nothing in the old session; the chain tells first that it goes on.
-    async fn follow(&mut self, session: &Session, record: &Record) -> Result<(), ClientError> {
+    async fn follow(&self, session: &Session, record: &Record) -> Result<(), ClientError> {
         let wish = Follow { lease: self.lease, from: 0 };
         let (_, stream) = session.ask(FOLLOW, &wish.encode()).await?;
         let (mut reading, mut news) = read(stream.patient(SILENCE));
         let mut hearing = record.hear(self.lease.number)?;
         let (mut reached, mut pace) = (self.reached.clone(), Pace::default());
+        // Beside everything else: in a dead session it takes long to fail.
+        let mut keeping = None;
         loop {
             let overdue = pace.overdue().unwrap_or_else(Instant::now);
             tokio::select! {
@@ -183,15 +185,23 @@ impl Companion {
                     }
                 }
                 () = sleep_until(overdue.into()), if pace.overdue().is_some() => {
-                    return Err(SessionError::Broken("the chain is ahead of it").into());
+                    return Err(ClientError::Behind);
+                }
+                kept = once(&mut keeping), if keeping.is_some() => {
+                    keeping = None;
+                    kept?;
                 }
             }
-            if let Some(checkpoint) = pace.agreed() {
-                self.keep_state(session, record, &checkpoint).await?;
+            if keeping.is_none() {
+                let agreed = pace.agreed();
+                keeping = agreed.map(|it| Box::pin(self.keep_state(session, record, it)));
             }
         }
         reading.abort_all();
-        Ok(())
+        match keeping {
+            Some(keeping) => keeping.await,
+            None => Ok(()),
+        }
     }
 
     fn hear(&self, hearing: &mut Hearing, news: News) -> Result<(), ClientError> {
@@ -219,7 +229,7 @@ impl Companion {
         &self,
         session: &Session,
         record: &Record,
-        checkpoint: &Checkpoint,
+        checkpoint: Checkpoint,
     ) -> Result<(), ClientError> {
         let wanted = Standing { lease: self.lease, segment: checkpoint.index };
         let fetched = self.fetch(session, STATE, &wanted.encode()).await;
@@ -258,6 +268,14 @@ impl Companion {
         plain.take(LARGEST_OUTPUT).read_to_end(&mut bytes)?;
         store.remove(&grant.artifact)?;
         Ok(bytes)
+    }
+}
+
+/// What is under way, if anything is.
+async fn once<F: Future + Unpin>(work: &mut Option<F>) -> F::Output {
+    match work {
+        Some(work) => work.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -20,8 +20,8 @@ use opengpu_link::session::Router;
 use opengpu_link::transfer::Holder;
 use opengpu_link::{BindError, Endpoint, Quota, Store, StoreError};
 use opengpu_types::{
-    Amount, Contact, Entry, Failure, Key, LeaseId, MarketOperation, Millis, Outcome, Provider,
-    SegmentIndex, SessionKey, TaskId, Text,
+    Amount, Contact, Entry, Failure, Height, Key, LeaseId, MarketOperation, Millis, Outcome,
+    Provider, SegmentIndex, SessionKey, TaskId, Text,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -241,6 +241,7 @@ impl Agent {
             away: config.away,
             earned: Arc::clone(&earned),
             stop: Arc::clone(&stop),
+            began: Height(0),
         };
         let (sender_chain, sender_inbox) = (Arc::clone(&chain), inbox.clone());
         let threads = vec![

@@ -1,14 +1,15 @@
 //! Looks at the chain and at the owner, and tells the desk.
 //!
 //! Each new block is followed by a look at everything that is open; blocks that come faster than that
-//! share one look. Only auctions are learnt from events, and one that is missed is no loss.
+//! share one look. Only auctions are learnt from events; whoever begins looks back, so that one is not
+//! missed because everybody was away when it began.
 
 use crate::agent::Earned;
 use crate::chain::{Chain, ChainError};
 use crate::core::Input;
 use crate::desk::Inbox;
 use crate::presence::Presence;
-use opengpu_types::{Entry, Event, Height, Key, Millis, Task, TaskId};
+use opengpu_types::{Entry, Event, Height, Key, Millis, Task, TaskId, TaskPhase};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +18,8 @@ use tracing::debug;
 
 /// How long it waits for a block before it looks at the owner again.
 const PATIENCE: Duration = Duration::from_millis(250);
+/// Blocks that it looks back when it begins.
+const BACK: u64 = 128;
 /// Least time between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -52,6 +55,8 @@ pub(crate) struct Lookout {
     pub(crate) away: Duration,
     pub(crate) earned: Arc<Mutex<Earned>>,
     pub(crate) stop: Arc<AtomicBool>,
+    /// The newest block when it began.
+    pub(crate) began: Height,
 }
 
 impl Lookout {
@@ -79,24 +84,32 @@ impl Lookout {
     }
 
     /// Takes the next block, if there is one.
-    fn turn(&self, height: &mut Option<Height>) -> Result<(), ChainError> {
+    fn turn(&mut self, height: &mut Option<Height>) -> Result<(), ChainError> {
         let after = match *height {
             Some(height) => height,
-            None => self.chain.tip()?.height,
+            None => {
+                let tip = self.chain.tip()?.height;
+                self.began = tip;
+                Height(tip.0.saturating_sub(BACK))
+            }
         };
         *height = Some(after);
         let Some(block) = self.chain.next(after, PATIENCE)? else { return Ok(()) };
         *height = Some(block.height);
         self.clock.set(block.time);
+        let is_new = block.height > self.began;
         for event in &block.events {
             match event {
                 Event::BiddingOpened { task: id, .. } => {
-                    if let Some(task) = self.task(*id)? {
+                    let bidding = |task: &Task| matches!(task.phase, TaskPhase::Bidding { .. });
+                    if let Some(task) = self.task(*id)?.filter(bidding) {
                         let (task, salt) = (Box::new(task), rand::random());
                         self.inbox.tell(Input::Bidding { id: *id, task, salt });
                     }
                 }
-                Event::LeaseClosed { provider, paid, .. } if *provider == self.chain.account() => {
+                Event::LeaseClosed { provider, paid, .. }
+                    if is_new && *provider == self.chain.account() =>
+                {
                     let mut earned = self.earned.lock().unwrap_or_else(PoisonError::into_inner);
                     earned.leases = earned.leases.saturating_add(1);
                     earned.paid = earned.paid.plus(*paid).unwrap_or(earned.paid);
