@@ -14,6 +14,9 @@ pub(crate) struct Arguments {
     /// For how long processes are killed; 20 kills a minute are wanted.
     #[arg(long, default_value_t = 3.0)]
     minutes: f64,
+    /// Clients, each with a task at a time; with more than the four providers some wait for one.
+    #[arg(long, default_value_t = 5)]
+    clients: u8,
     /// Decides who is killed; the binary draws and prints one when it is absent.
     #[arg(long)]
     seed: Option<u64>,
@@ -25,6 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     command.arg("--opengpu").arg(opengpu);
     command.args(["--program", "examples/sha256-search"]);
     command.args(["--minutes", &arguments.minutes.to_string()]);
+    command.args(["--clients", &arguments.clients.to_string()]);
     if let Some(seed) = arguments.seed {
         command.args(["--seed", &seed.to_string()]);
     }

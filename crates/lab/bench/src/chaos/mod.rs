@@ -36,8 +36,6 @@ use std::{
 };
 use tally::{Goal, Role, Tally};
 
-/// Clients: one more than providers, so that there is always somebody who waits.
-const CLIENTS: usize = 5;
 /// Between two kills: some more are tried than are wanted.
 const PACE: Duration = Duration::from_millis(2_300);
 /// Kills that are wanted in a minute, and of each role.
@@ -66,6 +64,9 @@ pub struct Program {
     /// For how long processes are killed.
     #[arg(long, default_value_t = 3.0)]
     minutes: f64,
+    /// Clients, each with a task at a time; with more than the four providers some wait for one.
+    #[arg(long, default_value_t = 5)]
+    clients: u8,
     /// For how many seconds tasks may come to their end after that.
     #[arg(long, default_value_t = 180)]
     drain: u64,
@@ -139,7 +140,8 @@ struct Chaos {
 impl Chaos {
     fn begin(program: &Program, folder: &std::path::Path, seed: u64) -> Result<Self, BenchError> {
         let mut rng = StdRng::seed_from_u64(seed);
-        let wallets: Vec<_> = (0..CLIENTS).map(|_| Keypair::generate_ed25519(&mut rng)).collect();
+        let wallets: Vec<_> =
+            (0..program.clients).map(|_| Keypair::generate_ed25519(&mut rng)).collect();
         let opengpu = std::path::absolute(&program.opengpu);
         let opengpu = opengpu.map_err(BenchError::system("finding the product"))?;
         let mut scene = Scene::make(&opengpu, folder, &wallets, &mut rng)?;
