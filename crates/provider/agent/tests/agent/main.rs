@@ -50,6 +50,7 @@ tests!(
     an_input_that_does_not_hash_does_not_run,
     a_program_of_another_kind_than_the_task_says_does_not_run,
     an_auction_is_won_by_a_bid_that_is_opened_in_time,
+    an_auction_that_began_while_the_agent_was_away_is_not_missed,
     another_provider_goes_on_where_the_first_one_stopped,
     copies_of_two_providers_are_compared_and_both_are_paid,
     a_provider_drains_and_works_again_as_its_owner_wishes,
@@ -371,6 +372,20 @@ fn an_auction_is_won_by_a_bid_that_is_opened_in_time() {
     let bids = scene.folder.path().join("records/bids");
     let forgotten = || std::fs::read_dir(&bids).unwrap().next().is_none().then_some(());
     scene.village().until("the bid to be forgotten", forgotten);
+}
+
+fn an_auction_that_began_while_the_agent_was_away_is_not_missed() {
+    let mut scene = Scene::new();
+    scene.agent = None;
+    let program = Program::open(&example("sha256-search")).unwrap();
+    let task = scene.client.submit(scene.village(), &program, SHORT, |spec| {
+        spec.allocating = Allocating::Auction;
+    });
+    // Some blocks later nothing tells of it any more.
+    std::thread::sleep(Duration::from_secs(1));
+    scene.start();
+    scene.lease(task);
+    assert_eq!(scene.agent().status().earned, Earned::default());
 }
 
 fn another_provider_goes_on_where_the_first_one_stopped() {
