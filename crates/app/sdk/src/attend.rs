@@ -8,10 +8,10 @@ use crate::records::{Delivery, Record};
 use opengpu_client::market;
 use opengpu_link::{Address, Endpoint, EndpointId, RelayUrl, Store};
 use opengpu_types::{
-    Address as Account, Amount, ArtifactId, Checkpoint, Entry, Key, Lease, LeaseId, SegmentIndex,
-    Task, TaskId, TaskPhase,
+    Address as Account, Amount, Checkpoint, Entry, Key, Lease, LeaseId, SegmentIndex, Task, TaskId,
+    TaskPhase,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -88,6 +88,33 @@ struct Accompanied {
     task: JoinHandle<Result<(), ClientError>>,
 }
 
+/// How often a lease was tried in vain.
+struct Tried {
+    last: Instant,
+    count: u32,
+    told: String,
+}
+
+impl Tried {
+    fn new() -> Self {
+        Self { last: Instant::now(), count: 0, told: String::new() }
+    }
+
+    fn again(&mut self) {
+        (self.last, self.count) = (Instant::now(), self.count.saturating_add(1));
+    }
+
+    fn succeed(&mut self) {
+        self.count = 0;
+    }
+
+    /// Each time it rests longer, up to some seconds.
+    fn rests(&self) -> bool {
+        let factor = 1u32 << self.count.saturating_sub(3).min(5);
+        self.last.elapsed() < AGAIN.saturating_mul(factor)
+    }
+}
+
 struct Attending<'a> {
     client: &'a Client,
     id: TaskId,
@@ -96,7 +123,9 @@ struct Attending<'a> {
     store: Store,
     endpoints: BTreeMap<String, Arc<Endpoint>>,
     companions: BTreeMap<u8, Accompanied>,
-    tried: BTreeMap<u8, Instant>,
+    tried: BTreeMap<u8, Tried>,
+    /// Closed leases of which nothing more is wanted.
+    served: BTreeSet<u8>,
     happened: mpsc::UnboundedSender<(u8, Happening)>,
 }
 
@@ -123,6 +152,7 @@ impl Client {
             endpoints: BTreeMap::new(),
             companions: BTreeMap::new(),
             tried: BTreeMap::new(),
+            served: BTreeSet::new(),
             happened,
         };
         let ended = attending.attend(left, &mut || {
@@ -212,15 +242,20 @@ impl Attending<'_> {
     }
 
     /// Whether nothing more is wanted of a lease.
-    fn is_served(&self, lease: &Lease, number: u8) -> Result<bool, ClientError> {
+    fn is_served(&mut self, lease: &Lease, number: u8) -> Result<bool, ClientError> {
+        if self.served.contains(&number) {
+            return Ok(true);
+        }
         if !lease.is_closed() && lease.commitment.is_none_or(|it| it.reached.index.0 < it.segments)
         {
             return Ok(false);
         }
-        let Some(commitment) = lease.commitment else { return Ok(true) };
-        let wanted = lease.opened.unwrap_or(commitment.output);
-        let sent = self.record.sent(number)?;
-        Ok(sent.is_some_and(|sent| ArtifactId::of(&sent.bytes) == wanted))
+        let served = lease.commitment.is_none()
+            || self.record.sent(number)?.is_some_and(|sent| sent.serves(lease));
+        if served && lease.is_closed() {
+            self.served.insert(number);
+        }
+        Ok(served)
     }
 
     fn accompany_all(&mut self, task: &Task) -> Result<(), ClientError> {
@@ -238,16 +273,18 @@ impl Attending<'_> {
                 }
                 self.finish(number);
             }
-            let rests = self.tried.get(&number).is_some_and(|tried| tried.elapsed() < AGAIN);
+            let rests = self.tried.get(&number).is_some_and(Tried::rests);
             if rests || self.is_served(lease, number)? {
                 continue;
             }
-            if self.tried.insert(number, Instant::now()).is_none() && lease.is_working() {
+            let first = !self.tried.contains_key(&number);
+            self.tried.entry(number).or_insert_with(Tried::new).again();
+            if first && lease.is_working() {
                 let (provider, rate) = (lease.provider, lease.rate);
                 self.tell(number, Happening::Leased { provider, rate });
             }
             if let Err(error) = self.accompany(task, number, lease) {
-                self.tell(number, Happening::Trouble { what: error.to_string() });
+                self.trouble(number, error.to_string());
             }
         }
         Ok(())
@@ -257,8 +294,19 @@ impl Attending<'_> {
     fn finish(&mut self, number: u8) {
         let Some(companion) = self.companions.remove(&number) else { return };
         let ended = self.client.runtime.block_on(companion.task);
-        if let Ok(Err(error)) = ended {
-            self.tell(number, Happening::Trouble { what: error.to_string() });
+        match ended {
+            Ok(Err(error)) => self.trouble(number, error.to_string()),
+            _ => drop(self.tried.get_mut(&number).map(Tried::succeed)),
+        }
+    }
+
+    /// Tells of trouble, once as long as it stays the same. A provider that has just won a lease may not
+    /// know it yet, so the first time says nothing.
+    fn trouble(&mut self, number: u8, what: String) {
+        let Some(tried) = self.tried.get_mut(&number) else { return };
+        if tried.count > 1 && tried.told != what {
+            tried.told.clone_from(&what);
+            self.tell(number, Happening::Trouble { what });
         }
     }
 

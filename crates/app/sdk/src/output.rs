@@ -40,6 +40,14 @@ impl Sent {
         both.map(Vec::as_slice).find(|bytes| ArtifactId::of(bytes) == *wanted)
     }
 
+    /// Whether all that a lease committed to is here.
+    pub fn serves(&self, lease: &Lease) -> bool {
+        let Some(commitment) = lease.commitment else { return true };
+        let wanted = lease.opened.unwrap_or(commitment.output);
+        self.all(&wanted).is_some()
+            || self.until(lease.from.as_ref(), &commitment.reached).is_some()
+    }
+
     /// The bytes until a checkpoint, if they are those that it tells of.
     fn until(&self, from: Option<&Checkpoint>, until: &Checkpoint) -> Option<&[u8]> {
         let (mut emitted, mut begin) = (from.map_or(Emitted::NOTHING, |it| Emitted(it.emitted)), 0);
@@ -241,6 +249,8 @@ mod tests {
             _ => Some(sent(Some(2), 3)),
         };
         assert_eq!(join(&task, parts), Ok(b"abcde".to_vec()));
+        assert!(sent(None, 3).serves(&lease(None, 1)), "it may have told more");
+        assert!(!sent(None, 0).serves(&lease(None, 1)));
         let other = |number| {
             let mut sent = parts(number)?;
             if number == 0 {

@@ -14,7 +14,7 @@ use std::{
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Key of the provider's account; it must have no passphrase, or one in --passphrase-file.
+    /// Key of the provider's account, without a passphrase: nobody is there to type one.
     #[arg(long, value_name = "NAME")]
     wallet: String,
     /// User who runs it [default: a user unit, without one].

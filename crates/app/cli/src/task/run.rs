@@ -6,7 +6,11 @@ use super::{
     pull::{self, Place},
     wanted::Wanted,
 };
-use crate::{context::Context, examples, exec, exit::Complaint};
+use crate::{
+    context::Context,
+    examples, exec,
+    exit::{Complaint, Exit},
+};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use opengpu_sdk::{Attended, Client};
@@ -104,8 +108,14 @@ fn attend(context: &Context, client: &Client, id: TaskId, place: &Place<'_>) -> 
     match attended.context("another process attends this task")? {
         Attended::Left => {
             attend_in_background(context, id)?;
-            context.output.note(format!("The task goes on. {}", how_to_return(id)));
-            Ok(())
+            if matches!(place.target, exec::Target::Nowhere) {
+                context.output.note(format!("The task goes on. {}", how_to_return(id)));
+                return Ok(());
+            }
+            // Whoever waits for the output must not take it for there.
+            let complaint =
+                Complaint::new(Exit::Failed, "left; the task goes on, without its output");
+            Err(complaint.hint(how_to_return(id)).into())
         }
         Attended::Ended { task, output } => {
             pull::conclude(context, client, id, &task, output, place)
