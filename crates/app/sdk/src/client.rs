@@ -240,11 +240,6 @@ impl Client {
         self.records.task(id)
     }
 
-    /// What is kept of all tasks.
-    pub const fn records(&self) -> &Records {
-        &self.records
-    }
-
     /// An endpoint of this client that waits on a relay.
     pub(crate) async fn endpoint(
         &self,

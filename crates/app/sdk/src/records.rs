@@ -16,7 +16,6 @@ use crate::output::Sent;
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_client::wallet::{FileError, create_folder};
 use opengpu_types::{ArtifactId, List, SegmentIndex, Task, TaskId, Text, codec_struct};
-use std::cmp::Reverse;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -72,20 +71,6 @@ impl Records {
     pub fn open(folder: &Path) -> Result<Self, FileError> {
         create_folder(folder)?;
         Ok(Self(folder.to_owned()))
-    }
-
-    /// All tasks, the newest first.
-    pub fn tasks(&self) -> io::Result<Vec<TaskId>> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir(&self.0)? {
-            let entry = entry?;
-            let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
-            if let Some(id) = id {
-                found.push((entry.metadata()?.modified()?, id));
-            }
-        }
-        found.sort_by_key(|(modified, _)| Reverse(*modified));
-        Ok(found.into_iter().map(|(_, id)| id).collect())
     }
 
     /// The record of a task.
@@ -293,12 +278,10 @@ mod tests {
     fn what_is_kept_of_a_task_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let records = Records::open(&folder.path().join("tasks")).unwrap();
-        assert!(records.tasks().unwrap().is_empty());
         let record = records.task(TASK);
         assert_eq!(record.delivery().unwrap(), None);
         record.begin(&delivery()).unwrap();
         assert_eq!(record.delivery().unwrap(), Some(delivery()));
-        assert_eq!(records.tasks().unwrap(), [TASK]);
         record.keep_state(b"state").unwrap();
         assert_eq!(record.state(ArtifactId::of(b"state")).unwrap(), Some(b"state".to_vec()));
         assert_eq!(record.state(ArtifactId::of(b"other")).unwrap(), None);

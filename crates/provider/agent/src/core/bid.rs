@@ -1,6 +1,6 @@
 //! A bid: sealed, kept, opened. One that is not opened costs its pledge.
 
-use super::{Answer, Core, Effect, Subject};
+use super::{Answer, Core, Effect, Settings, Subject};
 use crate::policy::Why;
 use opengpu_market::auction::seal;
 use opengpu_market::fit::Mismatch;
@@ -34,6 +34,8 @@ pub(super) struct HeldBid {
     sealed: Sealed,
     phase: Option<TaskPhase>,
     sent: Option<Sent>,
+    /// Whether the chain is known to have it.
+    placed: bool,
     opened: bool,
     /// It counts no more.
     over: bool,
@@ -45,7 +47,9 @@ pub(super) struct HeldBid {
 impl HeldBid {
     pub(super) const fn restored(sealed: Sealed) -> Self {
         let (phase, sent, rest) = (None, None, Millis(0));
-        Self { sealed, phase, sent, opened: false, over: false, unsure: false, rest }
+        // After a crash it is taken to be there: a second seal would cost a fee.
+        let placed = true;
+        Self { sealed, phase, sent, placed, opened: false, over: false, unsure: false, rest }
     }
 
     pub(super) fn see(&mut self, phase: Option<TaskPhase>) {
@@ -61,6 +65,10 @@ impl HeldBid {
         self.unsure = answer == Answer::Unavailable;
         match (self.sent.take(), answer) {
             (Some(Sent::Open), Answer::Applied) => self.opened = true,
+            // What was sent without an answer has arrived all the same.
+            (Some(Sent::Seal), Answer::Applied | Answer::Failed(Failure::AlreadyBid)) => {
+                self.placed = true;
+            }
             (Some(_), Answer::Failed(failure)) => self.over = failure != Failure::WrongPhase,
             _ => {}
         }
@@ -72,13 +80,23 @@ impl HeldBid {
     }
 
     /// Opens it when that is time. Says whether it still counts.
-    pub(super) fn act(&mut self, id: TaskId, now: Millis, effects: &mut Vec<Effect>) -> bool {
+    pub(super) fn act(
+        &mut self,
+        settings: &Settings,
+        id: TaskId,
+        now: Millis,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
         if self.over {
             effects.push(Effect::ForgetBid { task: id });
             return false;
         }
         let opening = matches!(self.phase, Some(TaskPhase::Opening { .. }));
+        let bidding = matches!(self.phase, Some(TaskPhase::Bidding { .. }));
         let free = self.sent.is_none() && !self.unsure && now >= self.rest;
+        if bidding && !self.placed && free {
+            effects.push(self.seal(settings, id));
+        }
         if opening && !self.opened && free {
             self.sent = Some(Sent::Open);
             let Sealed { rate, salt, .. } = self.sealed;
@@ -86,6 +104,15 @@ impl HeldBid {
             effects.push(Effect::Submit { subject: Subject::Bid(id), operation });
         }
         true
+    }
+
+    /// Sends the seal; whoever is not heard sends it again.
+    fn seal(&mut self, settings: &Settings, id: TaskId) -> Effect {
+        self.sent = Some(Sent::Seal);
+        let Sealed { offer, rate, salt } = self.sealed;
+        let seal = seal(settings.chain, &id.0, &settings.account, rate, &salt);
+        let operation = MarketOperation::SealBid { task: id, offer, seal };
+        Effect::Submit { subject: Subject::Bid(id), operation }
     }
 
     pub(super) fn wake(&self) -> Option<Millis> {
@@ -185,16 +212,11 @@ impl Core {
             return Err(Why::NotActive);
         }
         let sealed = Sealed { offer: bid.offer, rate: bid.rate, salt };
-        let seal = seal(self.settings.chain, &id.0, &account, sealed.rate, &salt);
-        let held = HeldBid {
-            phase: Some(task.phase),
-            sent: Some(Sent::Seal),
-            ..HeldBid::restored(sealed)
-        };
-        self.bids.insert(id, held);
+        let phase = Some(task.phase);
+        let mut held = HeldBid { phase, placed: false, ..HeldBid::restored(sealed) };
         effects.push(Effect::KeepBid { task: id, sealed });
-        let operation = MarketOperation::SealBid { task: id, offer: bid.offer, seal };
-        effects.push(Effect::Submit { subject: Subject::Bid(id), operation });
+        effects.push(held.seal(&self.settings, id));
+        self.bids.insert(id, held);
         Ok(())
     }
 }

@@ -387,7 +387,8 @@ impl Core {
             }
             Subject::Bid(task) => {
                 let Some(bid) = self.bids.get_mut(&task) else { return };
-                let refused = bid.is_sealing() && matches!(answer, Answer::Failed(_));
+                let failed = matches!(answer, Answer::Failed(it) if it != Failure::AlreadyBid);
+                let refused = bid.is_sealing() && failed;
                 bid.submitted(answer, rest);
                 if refused {
                     self.bid_refused(task);
@@ -438,7 +439,7 @@ impl Core {
             self.closed.insert(id);
         }
         self.bids.retain(|id, bid| {
-            let stays = bid.act(*id, self.now, effects);
+            let stays = bid.act(&self.settings, *id, self.now, effects);
             wake = earlier(wake, bid.wake());
             stays
         });

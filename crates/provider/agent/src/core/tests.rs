@@ -588,6 +588,26 @@ fn a_bid_is_kept_before_it_is_sent_and_opened_after_a_crash() {
 }
 
 #[test]
+fn a_bid_that_the_chain_may_not_have_is_sent_again() {
+    let until = Millis(2_000);
+    let mut world = World::new(Task { phase: TaskPhase::Bidding { until }, ..fixture::task() });
+    world.look();
+    let task = Box::new(world.task.clone().unwrap());
+    world.tell(Input::Bidding { id: TASK, task, salt: [4; 32] });
+    let first = world.waiting.front().cloned();
+    world.answer(false, true);
+    world.pass(10_000);
+    world.look();
+    assert_eq!(world.waiting.front().cloned(), first, "the node was away");
+    let (subject, _) = world.waiting.pop_front().unwrap();
+    world.tell(Input::Submitted { subject, answer: Answer::Failed(Failure::AlreadyBid) });
+    world.pass(10_000);
+    world.look();
+    assert!(world.waiting.is_empty(), "the chain had it after all");
+    assert!(world.kept_bids.contains_key(&TASK));
+}
+
+#[test]
 fn an_auction_without_room_is_bid_for_when_there_is_room() {
     let until = Millis(2_000);
     let mut world = World::new(Task { phase: TaskPhase::Bidding { until }, ..fixture::task() });
