@@ -48,7 +48,10 @@ fn requests(bytes: &[u8]) {
     canonical::<lease::Wanted>(bytes);
     canonical::<lease::Standing>(bytes);
     canonical::<lease::Parcel>(bytes);
-    canonical::<lease::News>(bytes);
+    canonical::<lease::Burst>(bytes);
+    canonical::<lease::Hold>(bytes);
+    canonical::<lease::Holding>(bytes);
+    let _ = lease::Piece::read(bytes);
 }
 
 /// No set has a group behind its last one.

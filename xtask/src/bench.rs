@@ -38,7 +38,7 @@ struct Peer {
     package: &'static str,
 }
 
-const BENCHES: [Bench; 4] = [
+const BENCHES: [Bench; 5] = [
     Bench {
         name: "auction",
         binary: "bench-auction",
@@ -56,6 +56,12 @@ const BENCHES: [Bench; 4] = [
         binary: "bench-exec",
         tools: test::tools,
         peers: &[Peer { program: "python", package: "pip:xllamacpp==2026.10.11549" }],
+    },
+    Bench {
+        name: "tasks",
+        binary: "bench-tasks",
+        tools: || Ok(()),
+        peers: &[Peer { program: "python", package: "pip:ray==2.60.0" }],
     },
     Bench {
         name: "transfer",

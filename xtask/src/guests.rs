@@ -1,11 +1,13 @@
 //! `guests`: builds the example programs in WebAssembly, and checks those that are stored.
 //!
 //! A guest is a folder of `examples/` with a `program.c` or a `program.ts`; its `program.wasm` is stored
-//! beside it, so that nobody needs a compiler of these languages to run an example.
+//! beside it, so that nobody needs a compiler of these languages to run an example. So is what judges
+//! its output, if there is a `predicate.c`.
 //! `examples/guests.lock` says for each what it was built from and with, and what came out:
 //!
 //! ```text
 //! heat assemblyscript@0.28.20 <sha-256 of its sources> <sha-256 of program.wasm>
+//! sha256-search/predicate ziglang==0.15.2 <sha-256 of its sources> <sha-256 of predicate.wasm>
 //! ```
 //!
 //! Compilers are pinned to a version and see relative paths only, so the same sources give the same
@@ -30,10 +32,12 @@ pub(crate) struct Arguments {
 }
 
 const FOLDER: &str = "examples";
-const PROGRAM: &str = "program.wasm";
+/// What a guest may be: the program itself, or what judges its output.
+const PARTS: [&str; 2] = [PROGRAM, "predicate"];
+const PROGRAM: &str = "program";
 const LOCK: &str = "examples/guests.lock";
 const LOCK_HEAD: &str = "\
-# Written by `cargo xtask guests`: name, compiler, sha-256 of the sources, sha-256 of program.wasm.
+# Written by `cargo xtask guests`: name, compiler, sha-256 of the sources, sha-256 of what was built.
 ";
 
 /// What guests are written in.
@@ -46,10 +50,10 @@ enum Language {
 impl Language {
     const ALL: [Self; 2] = [Self::C, Self::AssemblyScript];
 
-    const fn main(self) -> &'static str {
+    const fn ending(self) -> &'static str {
         match self {
-            Self::C => "program.c",
-            Self::AssemblyScript => "program.ts",
+            Self::C => "c",
+            Self::AssemblyScript => "ts",
         }
     }
 
@@ -132,8 +136,28 @@ impl Language {
 /// One example program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Guest {
+    /// As the lock has it: that of its folder, and `/predicate` if it is one.
     name: String,
     language: Language,
+}
+
+impl Guest {
+    fn main(&self) -> String {
+        format!("{}.{}", stem(&self.name), self.language.ending())
+    }
+
+    fn built(&self) -> String {
+        built(&self.name)
+    }
+}
+
+/// Where a guest is, without the ending.
+fn stem(name: &str) -> String {
+    if name.contains('/') { name.to_owned() } else { format!("{name}/{PROGRAM}") }
+}
+
+fn built(name: &str) -> String {
+    format!("{}.wasm", stem(name))
 }
 
 /// What the lock says about a guest.
@@ -156,7 +180,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let entry = entry(&guest, &examples, &program)?;
         println!("{:<16} {:>6} bytes  {}", guest.name, program.len(), entry.program);
         if !arguments.check {
-            write(&examples.join(&guest.name).join(PROGRAM), &program)?;
+            write(&examples.join(guest.built()), &program)?;
         }
         built.insert(guest.name, entry);
     }
@@ -177,7 +201,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn standing(examples: &Path) -> Result<BTreeMap<String, Entry>> {
     let mut found = BTreeMap::new();
     for guest in guests(examples)? {
-        let path = examples.join(&guest.name).join(PROGRAM);
+        let path = examples.join(guest.built());
         let program =
             std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
         let entry = entry(&guest, examples, &program)?;
@@ -202,9 +226,13 @@ fn guests(examples: &Path) -> Result<Vec<Guest>> {
     for entry in entries {
         let path = entry.with_context(|| format!("listing {}", examples.display()))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        for language in Language::ALL {
-            if path.join(language.main()).exists() {
-                found.push(Guest { name: name.clone(), language });
+        for (part, language) in PARTS.into_iter().flat_map(|it| Language::ALL.map(|of| (it, of))) {
+            if path.join(part).with_extension(language.ending()).exists() {
+                let name = match part {
+                    PROGRAM => name.clone(),
+                    part => format!("{name}/{part}"),
+                };
+                found.push(Guest { name, language });
             }
         }
     }
@@ -213,8 +241,8 @@ fn guests(examples: &Path) -> Result<Vec<Guest>> {
 }
 
 fn build(guest: &Guest, examples: &Path, scratch: &Path) -> Result<Vec<u8>> {
-    let main = format!("{}/{}", guest.name, guest.language.main());
-    let target = scratch.join(format!("{}.wasm", guest.name));
+    let main = guest.main();
+    let target = scratch.join(format!("{}.wasm", guest.name.replace('/', "-")));
     let mut command = guest.language.command()?;
     match guest.language {
         Language::C => command.arg("cc").args(guest.language.flags()).arg(main).arg("-o"),
@@ -227,7 +255,7 @@ fn build(guest: &Guest, examples: &Path, scratch: &Path) -> Result<Vec<u8>> {
 /// The digest of all that a program is made from: files with their names, and the compiler's flags.
 fn sources(guest: &Guest, examples: &Path) -> Result<String> {
     let mut all = Vec::new();
-    let main = format!("{}/{}", guest.name, guest.language.main());
+    let main = guest.main();
     for name in [main.as_str(), guest.language.sdk()] {
         let path = examples.join(name);
         let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -286,7 +314,7 @@ fn differences(found: &BTreeMap<String, Entry>, stored: &BTreeMap<String, Entry>
                     .push(format!("{name} was built from other sources; run `cargo xtask guests`"));
             }
             Some(before) if before.program != entry.program => {
-                differing.push(format!("{name}/{PROGRAM} is not what {LOCK} says"));
+                differing.push(format!("{} is not what {LOCK} says", built(name)));
             }
             Some(_) => {}
         }
@@ -309,9 +337,14 @@ mod tests {
     /// A repository with one guest, and its lock.
     fn small() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
-        for (name, text) in
-            [("one/program.c", "c"), ("one/program.wasm", "w"), ("sdk/opengpu.h", "h")]
-        {
+        let files = [
+            ("one/program.c", "c"),
+            ("one/program.wasm", "w"),
+            ("one/predicate.c", "c"),
+            ("one/predicate.wasm", "w"),
+            ("sdk/opengpu.h", "h"),
+        ];
+        for (name, text) in files {
             let path = root.path().join(FOLDER).join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
@@ -336,16 +369,21 @@ mod tests {
 
     #[test]
     fn an_edit_of_a_source_of_the_sdk_or_of_a_program_is_noticed() {
+        let [one, other] = ["one", "one/predicate"]
+            .map(|name| format!("{name} was built from other sources; run `cargo xtask guests`"));
+        let changed = |file: &str| format!("{file} is not what examples/guests.lock says");
         let cases = [
-            ("one/program.c", "one was built from other sources; run `cargo xtask guests`"),
-            ("sdk/opengpu.h", "one was built from other sources; run `cargo xtask guests`"),
-            ("one/program.wasm", "one/program.wasm is not what examples/guests.lock says"),
+            ("one/program.c", vec![one.clone()]),
+            ("sdk/opengpu.h", vec![one, other.clone()]),
+            ("one/program.wasm", vec![changed("one/program.wasm")]),
+            ("one/predicate.c", vec![other]),
+            ("one/predicate.wasm", vec![changed("one/predicate.wasm")]),
         ];
         for (file, wanted) in cases {
             let root = small();
             assert!(differing(root.path()).is_empty());
             std::fs::write(root.path().join(FOLDER).join(file), "edited").unwrap();
-            assert_eq!(differing(root.path()), [wanted]);
+            assert_eq!(differing(root.path()), wanted, "{file}");
         }
     }
 
@@ -356,7 +394,9 @@ mod tests {
         std::fs::rename(examples.join("one"), examples.join("two")).unwrap();
         let wanted = [
             "two is not in examples/guests.lock; run `cargo xtask guests`",
+            "two/predicate is not in examples/guests.lock; run `cargo xtask guests`",
             "one is in examples/guests.lock and has no sources",
+            "one/predicate is in examples/guests.lock and has no sources",
         ];
         assert_eq!(differing(root.path()), wanted);
     }

@@ -1,7 +1,7 @@
 //! The words of the command line that all nouns have in common.
 
 use crate::{
-    chain, dev, device, exec, exit::Complaint, market, model, node, output::Format, provider,
+    chain, dev, device, exec, exit::Complaint, init, market, model, node, output::Format, provider,
     relay, stake, task, tx, wallet,
 };
 use clap::{Args, Parser, Subcommand, ValueEnum as _};
@@ -19,7 +19,7 @@ pub(crate) const EXECUTOR: &str = "executor";
     version,
     max_term_width = 100,
     after_help = "Settings come from flags, then OPENGPU_* variables, then config.toml in the home \
-                  folder; ./opengpu.toml may set `output` alone.\n\
+                  folder; ./opengpu.toml may set `output`, and `[tasks.NAME]` for `run`.\n\
                   Exit codes: 0 done, 1 failed, 2 usage, 3 not authorized, 4 no capacity, \
                   5 not enough money, 6 verification failed."
 )]
@@ -94,7 +94,9 @@ pub(crate) enum Noun {
     Stake(stake::Command),
     /// What a task would cost, and who would run it.
     Quote(Box<task::quote::Arguments>),
-    /// Run a program on the network.
+    /// Write an opengpu.toml with a first task, in this folder.
+    Init(init::Arguments),
+    /// Run a program, a script or an image on the network.
     Run(Box<task::run::Arguments>),
     /// Run a program on many values under one budget.
     Sweep(Box<task::sweep::Arguments>),

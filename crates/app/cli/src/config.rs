@@ -3,18 +3,20 @@
 //! Flags and variables come before both; `clap` has put them into one place already.
 //!
 //! Whoever gives you a folder also gives you its `opengpu.toml`. So that file may say how data is
-//! printed and nothing else: a node that lies, another key, or a passphrase from elsewhere are the
-//! user's own choice, in the home folder.
+//! printed and which tasks there are ([`crate::project`]), and nothing else: a node that lies, another
+//! key, or a passphrase from elsewhere are the user's own choice, in the home folder.
 
-use crate::{exit::Complaint, output::Format};
+use crate::{exit::Complaint, output::Format, project::PROJECT};
 use anyhow::{Context as _, Result};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 use std::{
     io::ErrorKind,
     path::{Path, PathBuf},
 };
 
-const PROJECT: &str = "opengpu.toml";
 const USER: &str = "config.toml";
 
 /// Settings of the user; all are optional.
@@ -36,6 +38,9 @@ pub(crate) struct Settings {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ProjectSettings {
     output: Option<Format>,
+    /// Read by whoever runs one; a mistake in a task is no hindrance to others.
+    #[serde(rename = "tasks")]
+    _tasks: Option<IgnoredAny>,
 }
 
 impl Settings {
@@ -44,7 +49,7 @@ impl Settings {
         let path = project.join(PROJECT);
         let project: ProjectSettings = read(&path).map_err(|error| {
             Complaint::usage(format!("{error:#}")).hint(format!(
-                "a folder's {PROJECT} may set `output` alone; the rest belongs into {}",
+                "a folder's {PROJECT} may set `output` and `tasks` alone; the rest belongs into {}",
                 home.join(USER).display()
             ))
         })?;
@@ -80,6 +85,8 @@ mod tests {
         assert_eq!(settings.node.as_deref(), Some("http://b"));
         assert_eq!(settings.wallet.as_deref(), Some("alice"));
         assert_eq!(settings.output, Some(Format::Json));
+        let tasks = load("[tasks.a]\nsomething = 1", user).unwrap();
+        assert_eq!(tasks.wallet.as_deref(), Some("alice"), "a wrong task is in nobody's way");
     }
 
     #[test]

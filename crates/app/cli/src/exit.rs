@@ -54,6 +54,12 @@ impl Complaint {
         self.hint = Some(hint.into());
         self
     }
+
+    /// The same, with where it was found.
+    pub(crate) fn within(mut self, place: &str) -> Self {
+        self.message.insert_str(0, place);
+        self
+    }
 }
 
 /// The end of another program, passed on as our own without a word.

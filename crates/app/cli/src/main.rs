@@ -18,10 +18,14 @@ mod device;
 mod examples;
 mod exec;
 mod exit;
+mod init;
+mod input;
+mod made;
 mod market;
 mod model;
 mod node;
 mod output;
+mod project;
 mod provider;
 #[cfg(target_os = "linux")]
 mod quiet;
@@ -70,9 +74,10 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Noun::Wallet(command) => wallet::run(&context, command),
         Noun::Tx(command) => tx::run(&context, command),
         Noun::Stake(command) => stake::run(&context, command),
-        Noun::Quote(arguments) => task::quote::run(&context, &arguments),
-        Noun::Run(arguments) => task::run::run(&context, &arguments),
-        Noun::Sweep(arguments) => task::sweep::run(&context, &arguments),
+        Noun::Quote(arguments) => task::quote::run(&context, *arguments),
+        Noun::Init(arguments) => init::run(&context, &arguments),
+        Noun::Run(arguments) => task::run::run(&context, *arguments),
+        Noun::Sweep(arguments) => task::sweep::run(&context, *arguments),
         Noun::Logs(arguments) => task::logs::run(&context, &arguments),
         Noun::Pull(arguments) => task::pull::run(&context, &arguments),
         Noun::Receipt(command) => task::receipt::run(&context, command),

@@ -127,7 +127,7 @@ fn answer(path: &str, submission: &str) -> (u16, String) {
         r#""index_period":60000,"dollar":"2"}}"#
     );
     let answer = match path {
-        "/v1/status" => format!(
+        path if path.starts_with("/v1/status") => format!(
             concat!(
                 r#"{{"chain":7,"name":"test","genesis":"{zero}","height":100,"recorded_from":1,"#,
                 r#""time":1700000000000,"epoch":5,"node":"{zero}","role":"follower","seats":4,"#,
@@ -453,6 +453,38 @@ fn a_folder_cannot_choose_the_node_or_the_passphrase() {
         assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{}", ended.err);
         assert!(ended.err.contains("hint: a folder's opengpu.toml may set"), "{}", ended.err);
     }
+}
+
+#[test]
+fn a_project_lists_its_tasks_and_says_nothing_that_is_the_users() {
+    let cli = Cli::new();
+    let nothing = cli.run(&["run"]);
+    assert_eq!(nothing.code, 2);
+    assert!(nothing.err.contains("which program?"), "{}", nothing.err);
+    let init = cli.run(&["init"]);
+    assert_eq!(init.code, 0, "{}", init.err);
+    assert_eq!(cli.run(&["init"]).code, 2, "what is there is not overwritten");
+    let listed = cli.run(&["run"]);
+    assert!(listed.code == 0 && listed.out.contains("sha256-search"), "{}", listed.err);
+    let unnamed = cli.run(&["quote"]);
+    assert!(unnamed.code == 2 && unnamed.err.contains("hello"), "{}", unnamed.err);
+    let task = "[tasks.a]\nprogram = 'sha256-search'\n";
+    for (more, words) in [
+        ("from = 'savings'", "`from` is no key of a task"),
+        ("yes = true", "`yes` is no key of a task"),
+        ("provider = '0x00'", "`provider` is no key of a task"),
+        ("input = 's3://bucket/key'", "--input s3://bucket/key"),
+        ("input = '../secret'", "`input` is a path of the folder"),
+    ] {
+        std::fs::write(cli.home.path().join("opengpu.toml"), format!("{task}{more}\n")).unwrap();
+        for command in ["run", "quote"] {
+            let ended = cli.run(&[command, "a"]);
+            assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{}", ended.err);
+            assert!(ended.err.contains(words), "{}", ended.err);
+        }
+        assert_eq!(cli.run(&["wallet", "list"]).code, 0, "others do not mind");
+    }
+    assert!(cli.run(&["run", "a"]).err.contains("task `a`"));
 }
 
 #[test]

@@ -11,9 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Finality takes a fraction of a second, so does the first look.
-const FIRST_PAUSE: Duration = Duration::from_millis(40);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// How long one look waits for a block.
+const LOOK: Duration = Duration::from_millis(500);
 /// Blocks between a submission and the moment when somebody begins to wait for it.
 const RECENT: u64 = 64;
 /// Bytes of one line of the stream, and of one event.
@@ -77,12 +76,11 @@ pub fn wait_until_final(
     patience: Duration,
 ) -> Result<TransactionInfo, FollowError> {
     let begin = Instant::now();
-    let mut begun = None;
-    let mut pause = FIRST_PAUSE;
+    let mut status = rpc.status()?;
+    let begun = status.height;
     loop {
         // The height is read first: if it is past the last valid one, so is the answer after it.
-        let status = rpc.status()?;
-        let (height, begun) = (status.height, *begun.get_or_insert(status.height));
+        let height = status.height;
         let info = rpc.transaction(id)?;
         match info.status {
             Progress::Finalized => return Ok(info),
@@ -103,8 +101,7 @@ pub fn wait_until_final(
         if begin.elapsed() >= patience {
             return Err(FollowError::Slow(patience));
         }
-        thread::sleep(pause);
-        pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+        status = rpc.wait_for_block(height, LOOK)?;
     }
 }
 

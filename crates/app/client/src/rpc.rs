@@ -13,7 +13,11 @@ use opengpu_types::{
     Address, Entry, Epoch, Height, Key, Receipt, SignedTransaction, TransactionId,
 };
 use serde::de::DeserializeOwned;
-use std::{io::Read, thread, time::Duration};
+use std::{
+    io::Read,
+    thread,
+    time::{Duration, Instant},
+};
 use ureq::{Agent, Body, http};
 
 /// Where a node listens unless told otherwise.
@@ -27,6 +31,8 @@ const BODY: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_secs(45);
 /// Pauses before the second and the third try of a read.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(400)];
+/// Between two questions to a node that does not wait.
+const LEAST_PAUSE: Duration = Duration::from_millis(40);
 /// Receipts of the fullest block.
 const MOST_RECEIPTS: u32 = 1 << 20;
 /// Largest answer that is read, in bytes.
@@ -150,6 +156,29 @@ impl Rpc {
     /// The node and its chain.
     pub fn status(&self) -> Result<Status, RpcError> {
         self.get(paths::STATUS)
+    }
+
+    /// The same as soon as there is a block after `height`, or after so long at most (the node waits two
+    /// seconds at most, and not at all if too many wait).
+    pub fn status_after(&self, height: Height, wait: Duration) -> Result<Status, RpcError> {
+        self.get(&format!("{}?after={height}&wait={}", paths::STATUS, wait.as_millis()))
+    }
+
+    /// Waits until there is a block after `height`, as long as that takes, at most `wait`.
+    pub fn wait_for_block(&self, height: Height, wait: Duration) -> Result<Status, RpcError> {
+        let begin = Instant::now();
+        loop {
+            let left = wait.saturating_sub(begin.elapsed());
+            let asked = Instant::now();
+            let status = self.status_after(height, left)?;
+            if status.height > height || begin.elapsed() >= wait {
+                return Ok(status);
+            }
+            // A node that does not wait for us is not asked at once again.
+            if asked.elapsed() < LEAST_PAUSE {
+                thread::sleep(LEAST_PAUSE.min(wait.saturating_sub(begin.elapsed())));
+            }
+        }
     }
 
     /// Whether the node has caught up.

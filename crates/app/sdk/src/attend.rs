@@ -2,15 +2,18 @@
 //! output together.
 
 use crate::client::{Client, ClientError};
-use crate::companion::Companion;
+use crate::companion::{Companion, Listener};
 use crate::output;
 use crate::records::{Delivery, Record};
+use crate::rescue::{Rescue, Way};
 use opengpu_client::market;
 use opengpu_link::{Address, Endpoint, EndpointId, RelayUrl, Store};
+use opengpu_market::holders;
 use opengpu_types::{
-    Address as Account, Amount, Checkpoint, Entry, Key, Lease, LeaseId, SegmentIndex, Task, TaskId,
-    TaskPhase,
+    Address as Account, Amount, Checkpoint, Class, Entry, Height, Key, Lease, LeaseId,
+    SegmentIndex, Task, TaskId, TaskPhase,
 };
+use opengpu_verify::trace::Trace;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,12 +21,16 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-/// How often the chain is looked at.
+/// The chain is looked at after every block, and at least so often.
 const LOOK: Duration = Duration::from_millis(100);
+/// How often is looked for an output that is on its way.
+const SOON: Duration = Duration::from_millis(5);
 /// Before a provider that was not reached is tried again.
 const AGAIN: Duration = Duration::from_millis(300);
 /// How long the output of a task that has ended is tried for.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// What may happen between two looks before companions wait.
+const UNTOLD: usize = 1024;
 
 /// What happens to a task, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +68,11 @@ pub enum Happening {
     },
     /// All that the lease added is here.
     Fetched,
+    /// What the lease added is here from whoever held it: its provider did not give it.
+    Rescued {
+        /// Until which segment.
+        segment: SegmentIndex,
+    },
     /// Something did not work and is tried again.
     Trouble {
         /// What.
@@ -126,8 +138,13 @@ struct Attending<'a> {
     tried: BTreeMap<u8, Tried>,
     /// Closed leases of which nothing more is wanted.
     served: BTreeSet<u8>,
-    happened: mpsc::UnboundedSender<(u8, Happening)>,
+    happened: mpsc::Sender<(u8, Happening)>,
+    heard: mpsc::Receiver<(u8, Happening)>,
+    /// What happened here, to be told at the next look.
+    own: Vec<(u8, Happening)>,
 }
+
+type Tell<'a> = &'a mut dyn FnMut(u8, Happening);
 
 impl Client {
     /// Attends a task until it has ended or `left` says so. Whoever attended it before may be dead: all
@@ -136,13 +153,13 @@ impl Client {
         &self,
         id: TaskId,
         left: &AtomicBool,
-        tell: &mut dyn FnMut(u8, Happening),
+        tell: Tell<'_>,
     ) -> Result<Attended, ClientError> {
         let record = self.record(id);
         let delivery = record.delivery()?.ok_or(ClientError::Elsewhere)?;
         let store = self.patient_store(&delivery.salt)?;
         let salt = delivery.salt;
-        let (happened, mut news) = mpsc::unbounded_channel();
+        let (happened, heard) = mpsc::channel(UNTOLD);
         let mut attending = Attending {
             client: self,
             id,
@@ -154,18 +171,27 @@ impl Client {
             tried: BTreeMap::new(),
             served: BTreeSet::new(),
             happened,
+            heard,
+            own: Vec::new(),
         };
-        let ended = attending.attend(left, &mut || {
-            while let Ok((lease, happening)) = news.try_recv() {
-                tell(lease, happening);
-            }
-        });
+        let ended = attending.attend(left, tell);
         attending.leave();
         drop(attending);
         if matches!(ended, Ok(Attended::Ended { .. })) {
             self.clear(&salt)?;
         }
         ended
+    }
+
+    /// The traces that the leases of a task committed to, as far as what they told is here and is that:
+    /// the receipt's root covers every segment in them.
+    pub fn traces(&self, id: TaskId, task: &Task) -> Result<BTreeMap<u8, Trace>, ClientError> {
+        let mut traces = BTreeMap::new();
+        for (number, lease) in (0u8..).zip(&task.leases) {
+            let sent = self.record(id).sent(number)?;
+            traces.extend(sent.and_then(|sent| Some((number, sent.trace(id, lease)?))));
+        }
+        Ok(traces)
     }
 
     /// The task on chain, or as it was seen here at its end. One that is on chain no more and whose end
@@ -179,14 +205,11 @@ impl Client {
 }
 
 impl Attending<'_> {
-    fn attend(
-        &mut self,
-        left: &AtomicBool,
-        listen: &mut dyn FnMut(),
-    ) -> Result<Attended, ClientError> {
+    fn attend(&mut self, left: &AtomicBool, tell: Tell<'_>) -> Result<Attended, ClientError> {
         let (mut phase, mut ended, mut away) = (None, None::<Instant>, false);
+        let mut height = Height(0);
         loop {
-            listen();
+            self.listen(tell);
             if left.load(Ordering::SeqCst) {
                 return Ok(Attended::Left);
             }
@@ -216,17 +239,32 @@ impl Attending<'_> {
                     if let Ok(output) = &output {
                         self.record.keep_output(output)?;
                     }
-                    listen();
+                    self.listen(tell);
                     return Ok(Attended::Ended { task: Box::new(task), output });
                 }
             }
             self.accompany_all(&task)?;
-            std::thread::sleep(LOOK);
+            if task.is_closed() {
+                std::thread::sleep(SOON);
+            } else if let Ok(status) = self.client.rpc.wait_for_block(height, LOOK) {
+                height = status.height;
+            }
         }
     }
 
-    fn tell(&self, lease: u8, happening: Happening) {
-        let _ = self.happened.send((lease, happening));
+    /// Tells of something at the next look.
+    fn tell(&mut self, lease: u8, happening: Happening) {
+        self.own.push((lease, happening));
+    }
+
+    /// Tells all that has happened.
+    fn listen(&mut self, tell: Tell<'_>) {
+        for (lease, happening) in self.own.drain(..) {
+            tell(lease, happening);
+        }
+        while let Ok((lease, happening)) = self.heard.try_recv() {
+            tell(lease, happening);
+        }
     }
 
     fn join(&self, task: &Task) -> Result<Result<Vec<u8>, output::Unfit>, ClientError> {
@@ -312,7 +350,55 @@ impl Attending<'_> {
 
     /// Begins to accompany a lease.
     fn accompany(&mut self, task: &Task, number: u8, lease: &Lease) -> Result<(), ClientError> {
-        let entry = self.client.rpc.entry(&Key::Provider(lease.provider))?;
+        let working = lease.is_working() && !task.is_closed();
+        let way = match self.way(lease.provider) {
+            // Whoever is gone is not needed for what others hold.
+            Err(_) if !working => None,
+            way => Some(way?),
+        };
+        let rescue = match working {
+            true => {
+                self.remember(task, lease)?;
+                None
+            }
+            false => Some(self.rescue(task, number, lease)?),
+        };
+        let before = match lease.from {
+            Some(from) if working && self.record.state(from.state)?.is_none() => {
+                self.rescue_of(task, &from)?
+            }
+            _ => None,
+        };
+        let (reached, watched) = watch::channel(None);
+        let companion = Companion {
+            client: self.client.clone(),
+            lease: LeaseId { task: self.id, number },
+            delivery: self.delivery.clone(),
+            store: self.store.clone(),
+            way,
+            from: lease.from,
+            check: match task.spec.class {
+                Class::Predicate(check) => Some(check),
+                _ => None,
+            },
+            working,
+            reached: watched,
+            rescue,
+            before,
+            listener: self.listener(number),
+        };
+        let task = self.client.runtime.spawn(companion.accompany());
+        self.companions.insert(number, Accompanied { reached, task });
+        Ok(())
+    }
+
+    fn listener(&self, lease: u8) -> Listener {
+        Listener { lease, happened: self.happened.clone() }
+    }
+
+    /// How a provider is reached.
+    fn way(&mut self, provider: Account) -> Result<Way, ClientError> {
+        let entry = self.client.rpc.entry(&Key::Provider(provider))?;
         let Some(Entry::Provider(provider)) = entry else { return Err(ClientError::Gone) };
         let contact = &provider.contact;
         let relay = contact.relay.as_str();
@@ -329,22 +415,45 @@ impl Attending<'_> {
                 endpoint
             }
         };
-        let (reached, watched) = watch::channel(None);
-        let companion = Companion {
+        Ok(Way { address, reader: contact.sealing, endpoint })
+    }
+
+    /// The lease that came to a checkpoint, with those who may have its state.
+    fn rescue_of(&mut self, task: &Task, at: &Checkpoint) -> Result<Option<Rescue>, ClientError> {
+        let reached = |lease: &Lease| lease.commitment.is_some_and(|it| it.reached == *at);
+        let found = (0u8..).zip(&task.leases).find(|(_, lease)| reached(lease));
+        found.map(|(number, lease)| self.rescue(task, number, lease)).transpose()
+    }
+
+    /// Those who may hold what a lease makes, by their rank: who stands on the market, and who did.
+    fn ranked(&self, task: &Task, lease: &Lease) -> Result<Vec<Account>, ClientError> {
+        let mut found = holders::standing(|key| self.client.rpc.entry(key))?;
+        found.extend(self.record.holders()?);
+        let mut ranked = holders::ranked(&self.id, task, &lease.provider, found);
+        ranked.truncate(holders::ASKED);
+        Ok(ranked)
+    }
+
+    /// Remembers who may hold what a lease makes from now on.
+    fn remember(&self, task: &Task, lease: &Lease) -> Result<(), ClientError> {
+        Ok(self.record.keep_holders(self.ranked(task, lease)?)?)
+    }
+
+    /// A lease, with its provider and those who may hold what it made.
+    fn rescue(&mut self, task: &Task, number: u8, lease: &Lease) -> Result<Rescue, ClientError> {
+        let ranked = self.ranked(task, lease)?.into_iter();
+        // One that cannot be reached is no reason not to reach the others.
+        let holders = ranked.filter_map(|account| self.way(account).ok()).collect();
+        Ok(Rescue {
             client: self.client.clone(),
-            lease: LeaseId { task: self.id, number },
             delivery: self.delivery.clone(),
             store: self.store.clone(),
-            address,
-            reader: contact.sealing,
-            from: lease.from,
-            working: lease.is_working() && !task.is_closed(),
-            reached: watched,
-            happened: self.happened.clone(),
-        };
-        let task = self.client.runtime.spawn(companion.accompany(endpoint));
-        self.companions.insert(number, Accompanied { reached, task });
-        Ok(())
+            id: LeaseId { task: self.id, number },
+            lease: lease.clone(),
+            provider: self.way(lease.provider).ok(),
+            holders,
+            listener: self.listener(number),
+        })
     }
 
     fn leave(&mut self) {

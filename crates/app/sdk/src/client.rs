@@ -1,5 +1,6 @@
 //! A client: packs, submits and attends tasks of one home folder.
 
+use crate::check::Check;
 use crate::identity::{Identity, IdentityError};
 use crate::output::Unfit;
 use crate::records::{Delivery, Record, Records};
@@ -156,8 +157,14 @@ impl Client {
         Contact { session: SessionKey(session), sealing, relay: Text::default() }
     }
 
-    /// Packs program and input for a task.
-    pub fn pack(&self, program: &Program, input: &[u8], spec: Spec) -> Result<Packed, ClientError> {
+    /// Packs program and input for a task, and what judges its output if its class says so.
+    pub fn pack(
+        &self,
+        program: &Program,
+        input: &[u8],
+        check: Option<&Check>,
+        spec: Spec,
+    ) -> Result<Packed, ClientError> {
         let salt = rand::random();
         let store = self.store(&salt)?;
         let owner = self.identity.artifacts();
@@ -177,6 +184,10 @@ impl Client {
         // Nothing that comes later takes their room.
         for artifact in delivery.files.iter().chain([&delivery.program, &delivery.input]) {
             store.hold(artifact, Millis(u64::MAX))?;
+        }
+        // The chain shows it to everybody, so it is not encrypted.
+        if let Some(check) = check {
+            store.hold(&store.import(check.module())?, Millis(u64::MAX))?;
         }
         let length = u64::try_from(input.len()).unwrap_or(u64::MAX);
         Ok(Packed { spec, delivery, bytes: folder.bytes.saturating_add(length) })

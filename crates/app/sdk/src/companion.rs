@@ -3,19 +3,18 @@
 use crate::attend::Happening;
 use crate::client::{Client, ClientError};
 use crate::records::{Delivery, Hearing, Record};
+use crate::rescue::{Rescue, Way};
 use bytes::Bytes;
 use commonware_codec::{DecodeExt as _, Encode as _};
-use opengpu_crypto::SealPublicKey;
 use opengpu_link::artifact::{ArtifactKey, Grant};
 use opengpu_link::lease::{
-    BRIEF, Brief, FOLLOW, Follow, News, OUTPUT, Parcel, STATE, Standing, Wanted,
+    BRIEF, Brief, Burst, FOLLOW, Follow, News, OUTPUT, Parcel, STATE, Standing, Wanted,
 };
-use opengpu_link::session::{Kind, SessionError, Stream};
+use opengpu_link::session::{Kind, Refusal, SessionError, Stream};
 use opengpu_link::transfer::{self, Keep};
-use opengpu_link::{Address, Endpoint, Session, Store};
+use opengpu_link::{Session, Store};
 use opengpu_types::{ArtifactId, Checkpoint, LeaseId, Millis, SegmentIndex};
 use std::io::Read as _;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -43,10 +42,8 @@ struct Pace {
 
 impl Pace {
     /// The provider says something.
-    fn hear(&mut self, news: &News, now: Instant) {
-        if let News::Reached { segment } = news {
-            self.heard = self.heard.max(Some(*segment));
-        }
+    fn hear(&mut self, burst: &[News], now: Instant) {
+        self.heard = self.heard.max(last_segment(burst));
         self.since = self.is_behind().then_some(now);
     }
 
@@ -93,60 +90,90 @@ pub(crate) struct Companion {
     pub(crate) lease: LeaseId,
     pub(crate) delivery: Delivery,
     pub(crate) store: Store,
-    pub(crate) address: Address,
-    pub(crate) reader: SealPublicKey,
+    /// Its provider, if it is there.
+    pub(crate) way: Option<Way>,
     /// From where the lease goes on.
     pub(crate) from: Option<Checkpoint>,
+    /// What judges the output, if anything does.
+    pub(crate) check: Option<ArtifactId>,
     /// Whether it still works; otherwise only its output is wanted.
     pub(crate) working: bool,
     /// The newest checkpoint on chain.
     pub(crate) reached: watch::Receiver<Option<Checkpoint>>,
-    pub(crate) happened: mpsc::UnboundedSender<(u8, Happening)>,
+    /// This lease, from those who hold it; none as long as it works.
+    pub(crate) rescue: Option<Rescue>,
+    /// The lease before, if its state is not here.
+    pub(crate) before: Option<Rescue>,
+    pub(crate) listener: Listener,
+}
+
+/// Whoever hears of one lease. What is not heard yet keeps those who speak waiting.
+#[derive(Clone)]
+pub(crate) struct Listener {
+    pub(crate) lease: u8,
+    pub(crate) happened: mpsc::Sender<(u8, Happening)>,
+}
+
+impl Listener {
+    pub(crate) async fn tell(&self, happening: Happening) {
+        // Whoever listened may have left.
+        let _ = self.happened.send((self.lease, happening)).await;
+    }
 }
 
 impl Companion {
-    /// Attends the lease until its output is here.
-    pub(crate) async fn accompany(self, endpoint: Arc<Endpoint>) -> Result<(), ClientError> {
-        let session = endpoint.dial(&self.address).await?;
+    /// Attends the lease until its output is here. When its provider does not give it, others may.
+    pub(crate) async fn accompany(self) -> Result<(), ClientError> {
+        let error = match &self.way {
+            Some(way) => match self.attend(way).await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            },
+            None => ClientError::Gone,
+        };
+        match &self.rescue {
+            // Why the provider does not give it says more than why others do not.
+            Some(rescue) => rescue.part().await.map_err(|_| error),
+            None => Err(error),
+        }
+    }
+
+    async fn attend(&self, way: &Way) -> Result<(), ClientError> {
+        let session = way.dial().await?;
         let record = self.client.record(self.lease.task);
         if self.working {
-            self.brief(&session, &record).await?;
-            self.tell(Happening::Briefed);
+            self.brief(&session, &record, way).await?;
+            self.listener.tell(Happening::Briefed).await;
             self.follow(&session, &record).await?;
         }
         let output = self.fetch(&session, OUTPUT, &Wanted { lease: self.lease }.encode()).await?;
         record.keep_sent(self.lease.number, &output)?;
-        self.tell(Happening::Fetched);
+        self.listener.tell(Happening::Fetched).await;
         session.close();
         Ok(())
     }
 
-    fn tell(&self, happening: Happening) {
-        // Whoever listened may have left.
-        let _ = self.happened.send((self.lease.number, happening));
-    }
-
-    /// Sends program, input and state, and says with which keys they are opened.
-    async fn brief(&self, session: &Session, record: &Record) -> Result<(), ClientError> {
+    /// Sends input and state, and says with which keys they are opened. A provider that has run the
+    /// program before needs nothing more; to others the program is sent as well.
+    async fn brief(
+        &self,
+        session: &Session,
+        record: &Record,
+        way: &Way,
+    ) -> Result<(), ClientError> {
         let Delivery { program, program_key, files, input, input_key, .. } = &self.delivery;
         let state = match self.from {
             None => None,
             Some(from) => {
-                let missing = || ClientError::Transfer("the state is not here".to_owned());
-                let bytes = record.state(from.state)?.ok_or_else(missing)?;
+                let bytes = self.state(record, &from).await?;
                 let key = ArtifactKey::generate(&mut rand::rng());
                 Some((self.store.import_encrypted(&key, &bytes[..])?, key))
             }
         };
-        let sent = files.iter().chain([program, input]).chain(state.as_ref().map(|(id, _)| id));
-        for artifact in sent {
-            let size = self.store.whole(artifact)?.outline().size();
-            let wish = Keep { artifact: *artifact, size, until: Millis(0) };
-            let put = transfer::put(session, wish, |_| {}).await;
-            put.map_err(|error| ClientError::Transfer(error.to_string()))?;
-        }
+        let state_id = state.as_ref().map(|(id, _)| id);
+        self.put(session, [input].into_iter().chain(state_id).chain(&self.check)).await?;
         let grant = |artifact: ArtifactId, key: &ArtifactKey| {
-            Grant::issue(&mut rand::rng(), self.client.chain, artifact, key, self.reader)
+            Grant::issue(&mut rand::rng(), self.client.chain, artifact, key, way.reader)
                 .map_err(|error| ClientError::Transfer(error.to_string()))
         };
         let brief = Brief {
@@ -155,8 +182,39 @@ impl Companion {
             input: grant(*input, &ArtifactKey::from_bytes(*input_key))?,
             state: state.as_ref().map(|(id, key)| grant(*id, key)).transpose()?,
         };
-        session.call(BRIEF, &brief.encode()).await?;
+        let brief = brief.encode();
+        match session.call(BRIEF, &brief).await {
+            Err(SessionError::Refused(Refusal::Missing)) => {
+                self.put(session, files.iter().chain([program])).await?;
+                session.call(BRIEF, &brief).await?;
+            }
+            answer => drop(answer?),
+        }
         Ok(())
+    }
+
+    /// Sends artifacts, one after the other.
+    async fn put(
+        &self,
+        session: &Session,
+        artifacts: impl Iterator<Item = &ArtifactId>,
+    ) -> Result<(), ClientError> {
+        for artifact in artifacts {
+            let size = self.store.whole(artifact)?.outline().size();
+            let wish = Keep { artifact: *artifact, size, until: Millis(0) };
+            let put = transfer::put(session, wish, |_| {}).await;
+            put.map_err(|error| ClientError::Transfer(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// The state from which the lease goes on; if it was not fetched in time, from those who hold it.
+    async fn state(&self, record: &Record, from: &Checkpoint) -> Result<Vec<u8>, ClientError> {
+        if let (None, Some(before)) = (record.state(from.state)?, &self.before) {
+            before.state(from).await?;
+        }
+        let missing = || ClientError::Transfer("the state is not here".to_owned());
+        record.state(from.state)?.ok_or_else(missing)
     }
 
     /// Hears everything until the end, and keeps the state of each checkpoint on chain. A provider that
@@ -174,9 +232,10 @@ impl Companion {
             tokio::select! {
                 frame = news.recv() => {
                     let Some(frame) = frame else { break };
-                    let news = News::decode(frame?).map_err(|_| SessionError::Broken("not news"))?;
-                    pace.hear(&news, Instant::now());
-                    self.hear(&mut hearing, news)?;
+                    let burst = Burst::decode(frame?);
+                    let burst = burst.map_err(|_| SessionError::Broken("not news"))?.into_vec();
+                    pace.hear(&burst, Instant::now());
+                    self.hear(&mut hearing, burst).await?;
                 }
                 changed = reached.changed() => {
                     let Ok(()) = changed else { break };
@@ -204,21 +263,30 @@ impl Companion {
         }
     }
 
-    fn hear(&self, hearing: &mut Hearing, news: News) -> Result<(), ClientError> {
-        match news {
-            News::Begun { segments } => self.tell(Happening::Begun { segments }),
-            News::Reached { segment } => {
-                hearing.cut(segment)?;
-                self.tell(Happening::Reached { segment });
-            }
-            News::Emitted { bytes } => {
-                if hearing.length() > LARGEST_OUTPUT {
-                    return Err(SessionError::Broken("an output without an end").into());
+    /// Keeps what came together, and tells how far it came.
+    async fn hear(&self, hearing: &mut Hearing, burst: Vec<News>) -> Result<(), ClientError> {
+        let reached = last_segment(&burst);
+        for news in burst {
+            match news {
+                News::Begun { segments } => {
+                    self.listener.tell(Happening::Begun { segments }).await;
                 }
-                hearing.push(&bytes)?;
+                News::Reached { segment } => hearing.cut(segment)?,
+                News::Emitted { bytes } => {
+                    if hearing.length() > LARGEST_OUTPUT {
+                        return Err(SessionError::Broken("an output without an end").into());
+                    }
+                    hearing.push(&bytes)?;
+                }
+                News::Logged { bytes } => {
+                    self.listener.tell(Happening::Logged { bytes: bytes.into_vec() }).await;
+                }
+                News::Ended { .. } => {}
             }
-            News::Logged { bytes } => self.tell(Happening::Logged { bytes: bytes.into_vec() }),
-            News::Ended { .. } => {}
+        }
+        hearing.keep()?;
+        if let Some(segment) = reached {
+            self.listener.tell(Happening::Reached { segment }).await;
         }
         Ok(())
     }
@@ -237,7 +305,7 @@ impl Companion {
             && ArtifactId::of(&state) == checkpoint.state
         {
             record.keep_state(&state)?;
-            self.tell(Happening::Kept { segment: checkpoint.index });
+            self.listener.tell(Happening::Kept { segment: checkpoint.index }).await;
         }
         Ok(())
     }
@@ -250,25 +318,43 @@ impl Companion {
         request: &[u8],
     ) -> Result<Vec<u8>, ClientError> {
         let answer = session.call(kind, request).await?;
-        let broken = |_| SessionError::Broken("no parcel");
-        let Parcel { grant, size } = Parcel::decode(answer).map_err(broken)?;
-        let Delivery { program, files, input, .. } = &self.delivery;
-        // What we sent is not what we want, and must not go with it.
-        let own = files.iter().chain([program, input]).any(|own| *own == grant.artifact);
-        if own || size > LARGEST_OUTPUT {
-            return Err(SessionError::Broken("a parcel that cannot be meant").into());
-        }
-        let (store, sessions) = (&self.store, std::slice::from_ref(session));
-        let got = transfer::get(store, grant.artifact, sessions, |_| {}).await;
-        got.map_err(|error| ClientError::Transfer(error.to_string()))?;
-        let key = grant.open(self.client.chain, &self.client.identity.sealing());
-        let key = key.map_err(|error| ClientError::Transfer(error.to_string()))?;
-        let mut bytes = Vec::new();
-        let plain = store.decrypt(&grant.artifact, &key)?;
-        plain.take(LARGEST_OUTPUT).read_to_end(&mut bytes)?;
-        store.remove(&grant.artifact)?;
-        Ok(bytes)
+        let parcel = Parcel::decode(answer).map_err(|_| SessionError::Broken("no parcel"))?;
+        open_parcel(&self.client, &self.delivery, &self.store, session, parcel).await
     }
+}
+
+/// Fetches what a parcel names from whoever gave the parcel, and opens it.
+pub(crate) async fn open_parcel(
+    client: &Client,
+    delivery: &Delivery,
+    store: &Store,
+    session: &Session,
+    Parcel { grant, size }: Parcel,
+) -> Result<Vec<u8>, ClientError> {
+    let Delivery { program, files, input, .. } = delivery;
+    // What we sent is not what we want, and must not go with it.
+    let own = files.iter().chain([program, input]).any(|own| *own == grant.artifact);
+    if own || size > LARGEST_OUTPUT {
+        return Err(SessionError::Broken("a parcel that cannot be meant").into());
+    }
+    let sessions = std::slice::from_ref(session);
+    let got = transfer::get(store, grant.artifact, sessions, |_| {}).await;
+    got.map_err(|error| ClientError::Transfer(error.to_string()))?;
+    let key = grant.open(client.chain, &client.identity.sealing());
+    let key = key.map_err(|error| ClientError::Transfer(error.to_string()))?;
+    let mut bytes = Vec::new();
+    let plain = store.decrypt(&grant.artifact, &key)?;
+    plain.take(LARGEST_OUTPUT).read_to_end(&mut bytes)?;
+    store.remove(&grant.artifact)?;
+    Ok(bytes)
+}
+
+/// The last segment that news tell of.
+fn last_segment(burst: &[News]) -> Option<SegmentIndex> {
+    burst.iter().rev().find_map(|news| match news {
+        News::Reached { segment } => Some(segment.index),
+        _ => None,
+    })
 }
 
 /// What is under way, if anything is.
@@ -291,8 +377,8 @@ mod tests {
         Checkpoint { index: SegmentIndex(index), state, emitted, bytes_out: 0 }
     }
 
-    fn reached(index: u32) -> News {
-        News::Reached { segment: SegmentIndex(index) }
+    fn reached(index: u32) -> [News; 1] {
+        [News::Reached { segment: checkpoint(index).segment() }]
     }
 
     #[test]

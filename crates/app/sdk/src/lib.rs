@@ -5,30 +5,38 @@
 //!                                   │                   │
 //!                                 quote            chain: phases, leases, commitments
 //!                                                  providers: briefs, news, states, outputs
+//!                                                  holders: the same, when a provider is gone
 //! ```
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`wishes`] | what a client wants, as the chain has it; pure |
+//! | [`check`] | what judges an output on chain; pure |
 //! | [`quote`] | which offers would take it, and what that costs |
 //! | [`identity`] | the secrets of a client: sessions, sealing, artifacts |
+//! | [`inputs`] | where an input comes from: files, folders, the web, S3 |
 //! | [`records`] | what is kept of tasks, so that anybody with the folder goes on |
 //! | [`output`] | the output of several leases, put together and checked; pure |
 //! | [`Client`] | all of it together |
 //!
 //! Invariants of absence: it holds no money and signs nothing but what it is told to submit; nothing
-//! leaves this machine in the clear; no byte of an output counts that the chain does not commit to.
+//! leaves this machine in the clear but what the chain shows anyway; no byte of an output counts that
+//! the chain does not commit to.
 
 mod attend;
+pub mod check;
 mod client;
 mod companion;
 pub mod identity;
+pub mod inputs;
 pub mod output;
 pub mod quote;
 pub mod records;
+mod rescue;
 pub mod wishes;
 
 pub use attend::{Attended, Happening};
+pub use check::Check;
 pub use client::{Client, ClientError, Packed};
 pub use identity::Identity;
 pub use output::Unfit;

@@ -4,9 +4,9 @@
 //! is on chain of such a part is a chain over what each segment added, of the last part its hash.
 
 use opengpu_types::{
-    ArtifactId, Checkpoint, Class, Commitment, Ending, Lease, SegmentIndex, Task, Verdict,
+    ArtifactId, Checkpoint, Class, Commitment, Ending, Lease, Segment, Task, TaskId, Verdict,
 };
-use opengpu_verify::trace::Emitted;
+use opengpu_verify::trace::{self, Emitted, Extent, Owner, Trace};
 
 /// What one lease has sent, segment by segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Sent {
     /// All bytes.
     pub bytes: Vec<u8>,
     /// Which segment was over after how many of them.
-    pub cuts: Vec<(SegmentIndex, u64)>,
+    pub cuts: Vec<(Segment, u64)>,
     /// All that the lease added, as it was fetched after its end.
     pub whole: Option<Vec<u8>>,
 }
@@ -44,8 +44,24 @@ impl Sent {
     pub fn serves(&self, lease: &Lease) -> bool {
         let Some(commitment) = lease.commitment else { return true };
         let wanted = lease.opened.unwrap_or(commitment.output);
-        self.all(&wanted).is_some()
+        // What another lease went on from is cut there, so the ends of its segments are needed.
+        let at_end = commitment.reached.index.0 == commitment.segments;
+        (at_end && self.all(&wanted).is_some())
             || self.until(lease.from.as_ref(), &commitment.reached).is_some()
+    }
+
+    /// The trace of a lease, if its provider committed to these segments and to these bytes: then the
+    /// root in the receipt covers the leaf of each of them.
+    pub fn trace(&self, task: TaskId, lease: &Lease) -> Option<Trace> {
+        let Commitment { steps, segments, reached, root, .. } = lease.commitment?;
+        let owner = Owner { task: task.0, provider: lease.provider };
+        let last = self.cuts.iter().position(|(it, _)| it.index == reached.index)?;
+        let (cuts, (_, end)) = (self.cuts.get(..=last)?, self.cuts.get(last)?);
+        let told: Vec<_> = cuts.iter().map(|(segment, _)| *segment).collect();
+        let bytes = self.bytes.get(..usize::try_from(*end).ok()?)?;
+        trace::added(lease.from.as_ref(), &told, bytes)?;
+        let trace = Trace::new(&owner, Extent { steps, segments }, lease.from, told).ok()?;
+        (trace.root() == root).then_some(trace)
     }
 
     /// The bytes until a checkpoint, if they are those that it tells of.
@@ -53,13 +69,13 @@ impl Sent {
         let (mut emitted, mut begin) = (from.map_or(Emitted::NOTHING, |it| Emitted(it.emitted)), 0);
         for (segment, end) in &self.cuts {
             // The first one repeats where it goes on.
-            if from.is_some_and(|from| from.index == *segment) {
+            if from.is_some_and(|from| from.index == segment.index) {
                 continue;
             }
             let end = usize::try_from(*end).ok()?;
             emitted = emitted.then(&ArtifactId::of(self.bytes.get(begin..end)?));
             begin = end;
-            if *segment == until.index {
+            if segment.index == until.index {
                 return (emitted.0 == until.emitted).then(|| self.bytes.get(..end)).flatten();
             }
         }
@@ -140,8 +156,8 @@ fn join_parts(
 mod tests {
     use super::*;
     use opengpu_types::{
-        Address, Amount, Contact, LeasePhase, List, Millis, Money, SessionKey, TaskPhase, Text,
-        Usage,
+        Address, Amount, Contact, LeasePhase, List, Millis, Money, SegmentIndex, SessionKey,
+        TaskPhase, Text, Usage,
     };
 
     /// What segments of a whole run add.
@@ -194,11 +210,14 @@ mod tests {
     fn sent(from: Option<u32>, reached: u32) -> Sent {
         let (mut bytes, mut cuts) = (Vec::new(), Vec::new());
         if let Some(from) = from {
-            cuts.push((SegmentIndex(from), 0));
+            cuts.push((checkpoint(from).segment(), 0));
         }
         for index in from.map_or(0, |from| from + 1)..=reached {
-            bytes.extend_from_slice(ADDED[usize::try_from(index).unwrap()]);
-            cuts.push((SegmentIndex(index), u64::try_from(bytes.len()).unwrap()));
+            let added = ADDED[usize::try_from(index).unwrap()];
+            bytes.extend_from_slice(added);
+            let mut segment = checkpoint(index).segment();
+            segment.metered.bytes_out = u64::try_from(added.len()).unwrap();
+            cuts.push((segment, u64::try_from(bytes.len()).unwrap()));
         }
         Sent { bytes, cuts, whole: None }
     }
@@ -240,6 +259,29 @@ mod tests {
     }
 
     #[test]
+    fn every_leaf_is_covered_by_the_root_that_was_committed_to() {
+        let id = TaskId(opengpu_crypto::Digest([4; 32]));
+        for (from, reached) in [(None, 3), (Some(1), 3), (None, 1)] {
+            let (mut lease, sent) = (lease(from, reached), sent(from, reached));
+            assert!(sent.trace(id, &lease).is_none(), "another root");
+            let segments = sent.cuts.iter().map(|(segment, _)| *segment).collect();
+            let owner = Owner { task: id.0, provider: lease.provider };
+            let extent = Extent { steps: 3, segments: 3 };
+            let root = Trace::new(&owner, extent, lease.from, segments).unwrap().root();
+            lease.commitment.as_mut().unwrap().root = root;
+            assert_eq!(sent.trace(id, &lease).unwrap().segments().len(), sent.cuts.len());
+            let mut other = sent.clone();
+            other.cuts.last_mut().unwrap().0.metered.fuel = 9;
+            assert!(other.trace(id, &lease).is_none(), "metered otherwise");
+            if let Some(byte) = other.bytes.first_mut() {
+                other.cuts = sent.cuts;
+                *byte ^= 1;
+                assert!(other.trace(id, &lease).is_none(), "other bytes");
+            }
+        }
+    }
+
+    #[test]
     fn parts_of_lost_leases_are_cut_and_checked_by_their_chain() {
         let task = task(vec![lease(None, 1), lease(Some(1), 2), lease(Some(2), 3)]);
         // The first one told more than it committed to.
@@ -251,6 +293,7 @@ mod tests {
         assert_eq!(join(&task, parts), Ok(b"abcde".to_vec()));
         assert!(sent(None, 3).serves(&lease(None, 1)), "it may have told more");
         assert!(!sent(None, 0).serves(&lease(None, 1)));
+        assert!(!Sent::default().serves(&lease(None, 0)), "nothing was added, and no end is known");
         let other = |number| {
             let mut sent = parts(number)?;
             if number == 0 {

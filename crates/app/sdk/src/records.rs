@@ -4,20 +4,23 @@
 //!   tasks/TASK/delivery    what is sent to every provider of the task, with its keys
 //!              task        the task as it was last seen on chain
 //!              0.bytes     what lease 0 added to the output, and
-//!              0.cuts      where its segments end
+//!              0.cuts      its segments, and where they end
 //!              0.whole     the same, as it was fetched after the end
 //!              attended    locked by the process that attends it
 //!              journal     what happened, for people
 //!              state       the state at the newest checkpoint
+//!              holders     who may hold what its leases made, as it was seen then
 //!              output      all of it, checked
 //! ```
 
 use crate::output::Sent;
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_client::wallet::{FileError, create_folder};
-use opengpu_types::{ArtifactId, List, SegmentIndex, Task, TaskId, Text, codec_struct};
+use opengpu_link::lease::Cut;
+use opengpu_types::{Address, ArtifactId, List, Segment, Task, TaskId, Text, codec_struct};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
@@ -51,16 +54,18 @@ impl std::fmt::Debug for Delivery {
     }
 }
 
-/// One end of a segment as it is kept.
-struct Cut {
-    segment: SegmentIndex,
-    end: u64,
+/// Most holders that are remembered.
+const MOST_HOLDERS: usize = 64;
+
+/// Those who may hold something.
+struct Known {
+    holders: List<Address, MOST_HOLDERS>,
 }
 
-codec_struct!(Cut { segment, end });
+codec_struct!(Known { holders });
 
-/// Bytes of a cut.
-const CUT: usize = 12;
+/// Bytes of cuts and of an output that are written at once.
+const BUFFER: usize = 64 * 1024;
 
 /// The tasks of a home folder.
 #[derive(Clone, Debug)]
@@ -123,7 +128,7 @@ impl Record {
             return Ok(None);
         }
         let cuts = self.read(&cuts_of(lease))?.unwrap_or_default();
-        let cuts = cuts.chunks_exact(CUT).filter_map(|cut| Cut::decode(cut.to_vec()).ok());
+        let cuts = cuts.chunks_exact(Cut::SIZE).filter_map(|cut| Cut::decode(cut.to_vec()).ok());
         let cuts = cuts.map(|cut| (cut.segment, cut.end)).collect();
         Ok(Some(Sent { bytes: bytes.unwrap_or_default(), cuts, whole }))
     }
@@ -133,10 +138,21 @@ impl Record {
     pub fn hear(&self, lease: u8) -> io::Result<Hearing> {
         let folder = self.0.clone();
         let known = self.sent(lease)?.map_or(0, |sent| sent.cuts.len());
-        let draft = |name: &String| File::create(folder.join(draft_of(name)));
+        let draft = |name: &String| {
+            let file = File::create(folder.join(draft_of(name)))?;
+            io::Result::Ok(BufWriter::with_capacity(BUFFER, file))
+        };
         let names = [bytes_of(lease), cuts_of(lease)];
         let [bytes, cuts] = [draft(&names[0])?, draft(&names[1])?];
         Ok(Hearing { folder, names, bytes, cuts, length: 0, count: 0, known, shown: false })
+    }
+
+    /// Keeps what somebody else held of a lease, in the place of what it sent itself.
+    pub fn keep_part(&self, lease: u8, sent: &Sent) -> io::Result<()> {
+        let cuts = sent.cuts.iter().map(|(segment, end)| Cut { segment: *segment, end: *end });
+        let cuts: Vec<u8> = cuts.flat_map(|cut| cut.encode().to_vec()).collect();
+        self.write(&bytes_of(lease), &sent.bytes)?;
+        self.write(&cuts_of(lease), &cuts)
     }
 
     /// Keeps all that a lease added, as it was fetched in the end.
@@ -152,6 +168,20 @@ impl Record {
     /// Keeps the newest state.
     pub fn keep_state(&self, bytes: &[u8]) -> io::Result<()> {
         self.write("state", bytes)
+    }
+
+    /// Who may hold what its leases made.
+    pub fn holders(&self) -> io::Result<Vec<Address>> {
+        let known = self.decoded("holders", |bytes| Known::decode(bytes).ok())?;
+        Ok(known.map(|known| known.holders.into_vec()).unwrap_or_default())
+    }
+
+    /// Remembers who may hold something: they may not stand on the market when they are needed.
+    pub fn keep_holders(&self, holders: impl IntoIterator<Item = Address>) -> io::Result<()> {
+        let old = self.holders()?;
+        let all: BTreeSet<_> = holders.into_iter().chain(old).take(MOST_HOLDERS).collect();
+        let holders = List::new(all.into_iter().collect()).map_err(io::Error::other)?;
+        self.write("holders", &Known { holders }.encode())
     }
 
     /// Where what happens is written down.
@@ -218,8 +248,8 @@ fn cuts_of(lease: u8) -> String {
 pub struct Hearing {
     folder: PathBuf,
     names: [String; 2],
-    bytes: File,
-    cuts: File,
+    bytes: BufWriter<File>,
+    cuts: BufWriter<File>,
     length: u64,
     /// Segments that were heard of now, and before.
     count: usize,
@@ -242,10 +272,17 @@ impl Hearing {
     }
 
     /// A segment is over.
-    pub fn cut(&mut self, segment: SegmentIndex) -> io::Result<()> {
+    pub fn cut(&mut self, segment: Segment) -> io::Result<()> {
         self.cuts.write_all(&Cut { segment, end: self.length }.encode())?;
         self.count = self.count.saturating_add(1);
-        if !self.shown && self.count >= self.known {
+        Ok(())
+    }
+
+    /// Keeps what was heard so far, the bytes before their cuts.
+    pub fn keep(&mut self) -> io::Result<()> {
+        self.bytes.flush()?;
+        self.cuts.flush()?;
+        if !self.shown && self.count > 0 && self.count >= self.known {
             for name in &self.names {
                 fs::rename(self.folder.join(draft_of(name)), self.folder.join(name))?;
             }
@@ -259,8 +296,15 @@ impl Hearing {
 mod tests {
     use super::*;
     use opengpu_crypto::Digest;
+    use opengpu_types::{Metered, SegmentIndex};
 
     const TASK: TaskId = TaskId(Digest([7; 32]));
+
+    fn segment(index: u32) -> Segment {
+        let (state, emitted) = (ArtifactId::of(b"state"), Digest([1; 32]));
+        let metered = Metered { fuel: 5, ..Metered::default() };
+        Segment { index: SegmentIndex(index), state, emitted, metered }
+    }
 
     fn delivery() -> Delivery {
         Delivery {
@@ -285,6 +329,11 @@ mod tests {
         record.keep_state(b"state").unwrap();
         assert_eq!(record.state(ArtifactId::of(b"state")).unwrap(), Some(b"state".to_vec()));
         assert_eq!(record.state(ArtifactId::of(b"other")).unwrap(), None);
+        assert_eq!(record.holders().unwrap(), []);
+        let [one, two, three] = [1, 2, 3].map(|byte| Address::new([byte; 20]));
+        record.keep_holders([one, two]).unwrap();
+        record.keep_holders([three, two]).unwrap();
+        assert_eq!(record.holders().unwrap(), [one, two, three], "nobody is forgotten");
     }
 
     #[test]
@@ -295,23 +344,29 @@ mod tests {
         assert_eq!(record.sent(3).unwrap(), None);
         for _ in 0..2 {
             let mut hearing = record.hear(3).unwrap();
-            hearing.cut(SegmentIndex(0)).unwrap();
+            hearing.cut(segment(0)).unwrap();
             hearing.push(b"ab").unwrap();
             hearing.push(b"c").unwrap();
-            hearing.cut(SegmentIndex(1)).unwrap();
+            hearing.cut(segment(1)).unwrap();
+            hearing.keep().unwrap();
             let sent = record.sent(3).unwrap().unwrap();
             assert_eq!(sent.bytes, b"abc");
-            assert_eq!(sent.cuts, [(SegmentIndex(0), 0), (SegmentIndex(1), 3)]);
+            assert_eq!(sent.cuts, [(segment(0), 0), (segment(1), 3)]);
         }
         // Who begins again and does not come as far takes nothing away.
         let mut hearing = record.hear(3).unwrap();
         hearing.push(b"x").unwrap();
-        hearing.cut(SegmentIndex(0)).unwrap();
+        hearing.cut(segment(0)).unwrap();
+        hearing.keep().unwrap();
         drop(hearing);
         record.keep_sent(3, b"other").unwrap();
         let sent = record.sent(3).unwrap().unwrap();
         assert_eq!((&sent.bytes[..], sent.cuts.len()), (&b"abc"[..], 2));
         assert_eq!(sent.whole.as_deref(), Some(&b"other"[..]));
+        // What somebody else held of it is the same, and reads the same.
+        let held = Sent { bytes: b"abcd".to_vec(), cuts: vec![(segment(2), 4)], whole: None };
+        record.keep_part(4, &held).unwrap();
+        assert_eq!(record.sent(4).unwrap(), Some(held));
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub struct Wishes {
     pub eyes: Eyes,
     /// So many providers run the same, and their outputs are compared.
     pub copies: Option<u8>,
+    /// What judges the output on chain; only what it accepts is paid, and nobody repeats the work.
+    pub check: Option<ArtifactId>,
     /// How a provider is found; spot for small budgets if none is said.
     pub allocating: Option<Allocating>,
     /// Devices at once.
@@ -66,6 +68,7 @@ impl Wishes {
             trust: Trust::Checked,
             eyes: Eyes::Anyone,
             copies: None,
+            check: None,
             allocating: None,
             devices: 1,
             memory: None,
@@ -103,9 +106,10 @@ impl Wishes {
                 allowed: self.allowed.clone(),
                 denied: self.denied.clone(),
             },
-            class: match self.copies {
-                Some(copies) => Class::Replicate(copies),
-                None => class(program.manifest.class),
+            class: match (self.check, self.copies) {
+                (Some(predicate), _) => Class::Predicate(predicate),
+                (None, Some(copies)) => Class::Replicate(copies),
+                (None, None) => class(program.manifest.class),
             },
             eyes: self.eyes,
             allocating: self.allocating.unwrap_or_else(|| self.usual()),

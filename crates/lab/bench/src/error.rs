@@ -43,6 +43,9 @@ pub enum BenchError {
     /// An executor does not do what it should.
     #[error("the executor failed: {0}")]
     Executor(String),
+    /// A task did not do what it should.
+    #[error("the task failed: {0}")]
+    Task(String),
     /// A session or a transfer failed.
     #[error("the transfer failed: {0}")]
     Transfer(String),

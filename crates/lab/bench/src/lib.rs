@@ -11,6 +11,7 @@
 //! - [`auction`]: many auctions that close at once, beside sorting and beside the optimum.
 //! - [`kernels`]: no speed, but whether the interpreter and a device agree on random kernels.
 //! - [`exec`]: what is left of an engine's speed behind executors, beside the engines alone.
+//! - [`tasks`]: tasks on a whole network, one by one and as many items, beside Ray.
 //! - [`transfer`]: an artifact between two endpoints, beside rsync and the bare transport.
 //! - [`chaos`]: no speed, but whether anything is lost when processes of all roles are killed.
 //! - [`chain`]: transfers, finality, memory and processor time of four validators, beside anvil.
@@ -25,11 +26,14 @@ pub mod exec;
 mod figures;
 pub mod kernels;
 mod machine;
+mod network;
 mod process;
 mod report;
+pub mod tasks;
 mod told;
 pub mod transfer;
 mod want;
+mod watch;
 
 pub use error::BenchError;
 pub use want::{Sense, Want};

@@ -155,6 +155,12 @@ impl Process {
     }
 }
 
+/// What this process alone used so far.
+pub(crate) fn own_usage() -> Usage {
+    let id = std::process::id();
+    all_processes().into_iter().find(|one| one.id == id).map(|one| one.usage).unwrap_or_default()
+}
+
 /// What a process used so far, with everything below it.
 pub(crate) fn usage_of(id: u32) -> Usage {
     let all = all_processes();

@@ -5,12 +5,20 @@
 
 use crate::board::Board;
 use crate::chain::{Chain, ChainError};
-use crate::core::{Core, Input, Settings, Stage, Wish};
+use crate::core::{
+    BidStage, BidStatus, Core, Hand, Input, NoHand, Question, Reply, Settings, Sighting, Stage,
+    Wish,
+};
+use crate::custody::Custody;
 use crate::delivery::Depot;
 use crate::desk::{Desk, Inbox, send_all, spawn};
+use crate::door::Door;
+use crate::lending::{Book, Lender, Lending, Lent};
 use crate::lookout::{Clock, Lookout};
+use crate::neighbours::Neighbours;
 use crate::policy::{Device, NoOffers, Policy};
 use crate::presence::Presence;
+use crate::questions::Questions;
 use crate::reception::Reception;
 use crate::record::Records;
 use opengpu_crypto::SealKeypair;
@@ -32,10 +40,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 use tracing::error;
 
 /// How long the threads of the network have to end.
 const SHUTDOWN: Duration = Duration::from_secs(5);
+/// How long bids of others are counted.
+const COUNTING: Duration = Duration::from_secs(2);
+/// How long an owner who bids waits for the chain.
+const SEALING: Duration = Duration::from_secs(3);
+/// How often it looks whether the chain has a bid.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How an agent is set up.
 #[derive(Clone, Debug)]
@@ -60,6 +75,8 @@ pub struct Config {
     pub away: Duration,
     /// How long outputs are kept for their clients.
     pub keep: Millis,
+    /// Bytes that it holds for other providers' leases.
+    pub hold: u64,
 }
 
 impl Config {
@@ -82,6 +99,7 @@ impl Config {
             brief: Millis(120_000),
             away: Duration::from_secs(300),
             keep: Millis(24 * 3_600_000),
+            hold: 4 << 30,
         }
     }
 }
@@ -129,6 +147,8 @@ pub struct LeaseStatus {
     pub stage: Stage,
     /// The last segment that was told of.
     pub segment: Option<SegmentIndex>,
+    /// Until which segment another provider holds what it made.
+    pub held: Option<SegmentIndex>,
 }
 
 /// Where an agent stands, for people.
@@ -140,8 +160,12 @@ pub struct Status {
     pub provider: Option<Provider>,
     /// Its open leases.
     pub leases: Vec<LeaseStatus>,
+    /// Its bids.
+    pub bids: Vec<BidStatus>,
     /// Bytes of the store that are in use.
     pub stored: u64,
+    /// Bytes that are held for other providers' leases.
+    pub holding: u64,
     /// What it was paid since it was started.
     pub earned: Earned,
 }
@@ -162,7 +186,9 @@ pub struct Agent {
     contact: Contact,
     endpoint: Arc<Endpoint>,
     inbox: Inbox,
+    lender: Lender,
     status: Arc<Mutex<Status>>,
+    questions: Questions,
     earned: Arc<Mutex<Earned>>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -184,7 +210,7 @@ impl Agent {
     ) -> Result<Self, StartError> {
         let records = Records::open(&config.folder.join("records"))?;
         let store = Store::open(&config.folder.join("artifacts"), config.quota)?;
-        let (sealing, market) = (SealKeypair::from_seed(config.sealing), chain.parameters()?);
+        let sealing = SealKeypair::from_seed(config.sealing);
         let (board, clock) = (Board::default(), Clock::new(chain.tip()?.time));
         let (sender, receiver) = mpsc::channel();
         let inbox = Inbox(sender);
@@ -195,62 +221,34 @@ impl Agent {
             programs: config.folder.join("programs"),
             limits: config.limits,
         };
-        let runtime = runtime()?;
-        let router = router(&board, &depot, &records, &inbox);
-        let endpoint = runtime.block_on(Endpoint::bind(config.link, router, board.clone()));
+        let (runtime, neighbours) = (runtime()?, Neighbours::default());
+        let custody = Custody::open(
+            &config.folder.join("custody"),
+            (config.hold, config.keep),
+            Arc::clone(&chain),
+            clock.clone(),
+            neighbours.clone(),
+        )?;
+        let lent = Lent::default();
+        let door = Door { board: board.clone(), custody: custody.clone(), lent: lent.clone() };
+        let router = router(&door, &depot, &records, &inbox);
+        let endpoint = runtime.block_on(Endpoint::bind(config.link.clone(), router, door));
         let endpoint = Arc::new(endpoint?);
         let contact = contact(&endpoint, &sealing);
-        let settings = Settings {
-            chain: chain.id(),
-            account: chain.account(),
-            policy: config.policy.clone(),
-            market,
-            brief: config.brief,
-            boundary: Millis(4_000),
-        };
-        let (stop, status) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Status>>::default());
-        let (outbox, sending) = mpsc::channel();
-        let interest = Arc::<Mutex<BTreeSet<TaskId>>>::default();
-        let kept = records.leases()?.into_keys().map(|lease| lease.task).collect();
-        let desk = Desk {
-            account: chain.account(),
-            chain: chain.id(),
-            core: Core::new(settings),
-            clock: clock.clone(),
-            board,
-            depot,
-            records,
-            launch: config.launch,
-            keep: config.keep,
-            inbox: inbox.clone(),
-            outbox,
-            interest: Arc::clone(&interest),
-            status: Arc::clone(&status),
-            stop: Arc::clone(&stop),
-            runs: BTreeMap::new(),
-            kept,
-            swept: Instant::now(),
-        };
-        let earned = Arc::<Mutex<Earned>>::default();
-        let lookout = Lookout {
+        let lender = Lender(Arc::new(Lending {
             chain: Arc::clone(&chain),
-            clock,
-            interest,
-            inbox: inbox.clone(),
-            presence,
-            away: config.away,
-            earned: Arc::clone(&earned),
-            stop: Arc::clone(&stop),
-            began: Height(0),
-        };
-        let (sender_chain, sender_inbox) = (Arc::clone(&chain), inbox.clone());
-        let threads = vec![
-            spawn("agent-sender", move || send_all(&*sender_chain, &sending, &sender_inbox))?,
-            spawn("agent-desk", move || desk.work(&receiver))?,
-            spawn("agent-lookout", move || lookout.watch())?,
-        ];
-        let (policy, runtime) = (config.policy, Some(runtime));
-        Ok(Self { chain, policy, contact, endpoint, inbox, status, earned, stop, threads, runtime })
+            neighbours,
+            board: board.clone(),
+            records: records.clone(),
+            store: depot.store.clone(),
+            endpoint: Arc::clone(&endpoint),
+            lent,
+            runtime: runtime.handle().clone(),
+            stopped: watch::Sender::new(false),
+            book: Book::default(),
+        }));
+        let parts = Parts { records, board, clock, inbox, depot, custody, lender };
+        parts.start(config, chain, presence, receiver, (endpoint, contact, runtime))
     }
 
     /// Registers the provider with what the policy offers of these devices, or brings what the chain
@@ -288,6 +286,52 @@ impl Agent {
         Status { earned, ..status }
     }
 
+    /// The open auctions that it has seen, the newest first. Bids are counted as long as that takes
+    /// no longer than a moment.
+    pub fn auctions(&self, only: Option<TaskId>, offer: Option<u8>) -> Vec<Sighting> {
+        let (began, mut found) = (Instant::now(), self.sightings(only, offer));
+        for sighting in &mut found {
+            if began.elapsed() > COUNTING {
+                break;
+            }
+            sighting.bids = match self.chain.entry(&Key::Auction(sighting.id)) {
+                Ok(Some(Entry::Auction(auction))) => Some(auction.bids.len()),
+                Ok(None) => Some(0),
+                _ => None,
+            };
+        }
+        found
+    }
+
+    fn sightings(&self, only: Option<TaskId>, offer: Option<u8>) -> Vec<Sighting> {
+        match self.questions.put(&self.inbox, Question::Auctions { only, offer }) {
+            Some(Reply::Auctions(found)) => found,
+            _ => Vec::new(),
+        }
+    }
+
+    /// Bids by hand, and waits a moment for the chain. The agent keeps the bid and opens it in time.
+    pub fn bid(&self, hand: Hand) -> Result<BidStatus, NoHand> {
+        let question = Question::Bid { hand, salt: rand::random() };
+        match self.questions.put(&self.inbox, question) {
+            Some(Reply::Bid(placed)) => placed?,
+            _ => return Err(NoHand::Silent),
+        }
+        let began = Instant::now();
+        loop {
+            let found = self.sightings(Some(hand.task), None).pop();
+            let (bid, failure) = found.map_or((None, None), |it| (it.bid, it.failure));
+            match (bid, failure) {
+                (Some(bid), _) if bid.stage != BidStage::Sent || began.elapsed() > SEALING => {
+                    return Ok(bid);
+                }
+                (None, Some(failure)) => return Err(NoHand::Refused(failure)),
+                _ if began.elapsed() > SEALING => return Err(NoHand::Closed),
+                _ => std::thread::sleep(LOOK_EVERY),
+            }
+        }
+    }
+
     /// How clients reach it, as it stands on chain.
     pub const fn contact(&self) -> &Contact {
         &self.contact
@@ -299,6 +343,100 @@ impl Agent {
     }
 }
 
+/// What all threads of an agent share.
+struct Parts {
+    records: Records,
+    board: Board,
+    clock: Clock,
+    inbox: Inbox,
+    depot: Depot,
+    custody: Custody,
+    lender: Lender,
+}
+
+impl Parts {
+    /// Starts the threads.
+    fn start(
+        self,
+        config: Config,
+        chain: Arc<dyn Chain>,
+        presence: Box<dyn Presence>,
+        receiver: mpsc::Receiver<Input>,
+        (endpoint, contact, runtime): (Arc<Endpoint>, Contact, Runtime),
+    ) -> Result<Agent, StartError> {
+        let Self { records, board, clock, inbox, depot, custody, lender } = self;
+        let settings = Settings {
+            chain: chain.id(),
+            account: chain.account(),
+            policy: config.policy.clone(),
+            market: chain.parameters()?,
+            brief: config.brief,
+            boundary: Millis(4_000),
+        };
+        let (stop, status) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Status>>::default());
+        let (outbox, sending) = mpsc::channel();
+        let (interest, questions) =
+            (Arc::<Mutex<BTreeSet<TaskId>>>::default(), Questions::default());
+        let kept = records.leases()?.into_keys().map(|lease| lease.task).collect();
+        let desk = Desk {
+            account: chain.account(),
+            chain: chain.id(),
+            core: Core::new(settings),
+            clock: clock.clone(),
+            board,
+            depot,
+            records,
+            launch: config.launch,
+            keep: config.keep,
+            inbox: inbox.clone(),
+            outbox,
+            lender: lender.clone(),
+            custody: custody.clone(),
+            interest: Arc::clone(&interest),
+            status: Arc::clone(&status),
+            questions: questions.clone(),
+            stop: Arc::clone(&stop),
+            runs: BTreeMap::new(),
+            kept,
+            swept: Instant::now(),
+        };
+        let earned = Arc::<Mutex<Earned>>::default();
+        let lookout = Lookout {
+            chain: Arc::clone(&chain),
+            clock,
+            interest,
+            inbox: inbox.clone(),
+            presence,
+            away: config.away,
+            earned: Arc::clone(&earned),
+            stop: Arc::clone(&stop),
+            began: Height(0),
+        };
+        let (sender_chain, sender_inbox) = (Arc::clone(&chain), inbox.clone());
+        let custody_stop = Arc::clone(&stop);
+        let threads = vec![
+            spawn("agent-sender", move || send_all(&*sender_chain, &sending, &sender_inbox))?,
+            spawn("agent-desk", move || desk.work(&receiver))?,
+            spawn("agent-lookout", move || lookout.watch())?,
+            spawn("agent-custody", move || custody.watch(&custody_stop))?,
+        ];
+        Ok(Agent {
+            chain,
+            policy: config.policy,
+            contact,
+            endpoint,
+            inbox,
+            lender,
+            status,
+            questions,
+            earned,
+            stop,
+            threads,
+            runtime: Some(runtime),
+        })
+    }
+}
+
 /// The threads of sessions.
 fn runtime() -> io::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -306,16 +444,18 @@ fn runtime() -> io::Result<Runtime> {
 }
 
 /// Everything that is answered in sessions.
-fn router(board: &Board, depot: &Depot, records: &Records, inbox: &Inbox) -> Router {
+fn router(door: &Door, depot: &Depot, records: &Records, inbox: &Inbox) -> Router {
     let reception = Reception {
-        board: board.clone(),
+        board: door.board.clone(),
         depot: depot.clone(),
         records: records.clone(),
         inbox: inbox.clone(),
         taking: Arc::default(),
     };
-    let holder = Holder::new(depot.store.clone(), board.clone());
-    reception.answer_on(holder.answer_on(Router::default()))
+    let custody = &door.custody;
+    let holder = Holder::new(depot.store.clone(), door.clone()).beside(custody.store());
+    let router = custody.clone().answer_on(holder.answer_on(Router::default()));
+    reception.answer_on(router)
 }
 
 /// How others reach this endpoint and seal to it.
@@ -337,6 +477,7 @@ impl Drop for Agent {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
         self.inbox.tell(Input::Ticked);
+        self.lender.stop();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 error!("a thread of the agent has panicked");

@@ -3,14 +3,18 @@
 //! Who asks is known by the key of the session, and whose a lease is by the chain. Nobody else learns
 //! even that there is one.
 
+use commonware_codec::EncodeSize as _;
 use opengpu_link::EndpointId;
-use opengpu_link::lease::News;
+use opengpu_link::lease::{Burst, News};
 use opengpu_link::session::Gate;
 use opengpu_link::transfer::{Keep, Policy};
 use opengpu_types::{ArtifactId, Ending, LeaseId, ProgramId, Task, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
+
+/// Bytes of news that are sent together.
+const MOST_BYTES: usize = 256 * 1024;
 
 /// News of one lease, in sequence.
 #[derive(Debug)]
@@ -32,8 +36,12 @@ impl Log {
     }
 
     pub(crate) fn push(&self, news: News) {
+        self.extend([news]);
+    }
+
+    pub(crate) fn extend(&self, news: impl IntoIterator<Item = News>) {
         let mut all = self.lock();
-        all.push(news);
+        all.extend(news);
         self.count.send_replace(all.len());
     }
 
@@ -44,14 +52,15 @@ impl Log {
         }
     }
 
-    /// The news of that number, as soon as there is one.
-    pub(crate) async fn wait(&self, number: usize) -> Option<News> {
+    /// The news from that number on, as many as go into a frame, as soon as there are any.
+    pub(crate) async fn wait(&self, number: usize) -> Option<Burst> {
         let mut count = self.count.subscribe();
         loop {
             {
                 let news = self.lock();
-                if let Some(found) = news.get(number) {
-                    return Some(found.clone());
+                let new = news.get(number..).unwrap_or(&[]);
+                if !new.is_empty() {
+                    return Some(burst(new));
                 }
                 if news.last().is_some_and(is_last) {
                     return None;
@@ -64,6 +73,18 @@ impl Log {
     fn lock(&self) -> MutexGuard<'_, Vec<News>> {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// As many news as go into a frame.
+fn burst(news: &[News]) -> Burst {
+    let (mut burst, mut size) = (Burst::empty(), 0usize);
+    for news in news {
+        size = size.saturating_add(news.encode_size());
+        if size > MOST_BYTES && !burst.is_empty() || burst.push(news.clone()).is_err() {
+            break;
+        }
+    }
+    burst
 }
 
 const fn is_last(news: &News) -> bool {
@@ -143,8 +164,11 @@ impl Board {
         all.values().filter(|posted| posted.open).map(|posted| posted.task.spec.program).collect()
     }
 
-    pub(crate) fn tasks(&self) -> BTreeSet<TaskId> {
-        self.lock().keys().map(|lease| lease.task).collect()
+    /// Tasks of open leases, and of all.
+    pub(crate) fn tasks(&self) -> (BTreeSet<TaskId>, BTreeSet<TaskId>) {
+        let all = self.lock();
+        let open = all.iter().filter(|(_, posted)| posted.open).map(|(lease, _)| lease.task);
+        (open.collect(), all.keys().map(|lease| lease.task).collect())
     }
 
     fn any(&self, remote: EndpointId, which: impl Fn(&Posted) -> bool) -> bool {

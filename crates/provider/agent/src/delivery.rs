@@ -5,6 +5,7 @@
 //! against the task. Nothing that fails leaves more than a folder that is swept.
 
 use crate::record::Record;
+use crate::witness;
 use opengpu_crypto::{ContentHasher, SealKeypair};
 use opengpu_exec::program::Program;
 use opengpu_link::artifact::{ArtifactKey, Grant};
@@ -86,12 +87,13 @@ impl Depot {
     ) -> Result<(), Undelivered> {
         let program = self.program(task, &brief.program)?;
         record.begin()?;
-        let limit = program.manifest.limits.input;
+        let limit = witness::most_input(task, program.manifest.limits.input);
         self.decrypt(&brief.input, task.spec.input, &record.input(), limit)?;
         if let Some(from) = from {
             let state = brief.state.as_ref().ok_or_else(|| Undelivered::wrong("no state"))?;
             self.decrypt(state, from.state, &record.state(), LARGEST_STATE)?;
         }
+        witness::take(&self.store, task, record)?;
         Ok(record.finish(salt)?)
     }
 

@@ -11,10 +11,14 @@ use crate::agent::{Earned, LeaseStatus, Status};
 use crate::board::Board;
 use crate::chain::Chain;
 use crate::core::{Answer, Core, Effect, Input, Subject};
+use crate::custody::Custody;
 use crate::delivery::Depot;
+use crate::lending::Lender;
 use crate::lookout::Clock;
+use crate::questions::Questions;
 use crate::record::Records;
 use crate::run::{Controls, Run};
+use crate::witness;
 use opengpu_exec::Launch;
 use opengpu_types::{
     Address, ChainId, LeaseId, LeasePhase, MarketOperation, Millis, Outcome, Task, TaskId,
@@ -88,8 +92,11 @@ pub(crate) struct Desk {
     pub(crate) keep: Millis,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Sender<(Subject, MarketOperation)>,
+    pub(crate) lender: Lender,
+    pub(crate) custody: Custody,
     pub(crate) interest: Arc<Mutex<BTreeSet<TaskId>>>,
     pub(crate) status: Arc<Mutex<Status>>,
+    pub(crate) questions: Questions,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) runs: BTreeMap<LeaseId, (Controls, JoinHandle<()>)>,
     /// Tasks whose outputs were on disk at the start.
@@ -182,7 +189,13 @@ impl Desk {
                 self.records.lease(lease).keep_last_word(&commitment)?;
             }
             Effect::Submit { subject, operation } => {
-                let _ = self.outbox.send((subject, operation));
+                match witness::attach(&self.records, operation) {
+                    Ok(operation) => self.lender.pass(subject, operation, &self.outbox),
+                    Err(error) => {
+                        warn!(%error, "what the chain must see cannot be read");
+                        self.inbox.tell(Input::Submitted { subject, answer: Answer::Unavailable });
+                    }
+                }
             }
             Effect::Start { lease } => self.start(lease),
             Effect::PauseRun { lease } => {
@@ -197,9 +210,11 @@ impl Desk {
             }
             Effect::Forget { lease } => {
                 self.board.close(lease);
+                self.lender.forget(lease);
                 self.records.lease(lease).close(self.clock.now())?;
             }
             Effect::Decline { task, why } => info!(%task, %why, "no bid"),
+            Effect::Reply { number, reply } => self.questions.reply(number, reply),
             Effect::WakeAt(_) => {}
         }
         Ok(())
@@ -249,18 +264,23 @@ impl Desk {
             lease,
             stage,
             segment: reached.map(|commitment| commitment.reached.index),
+            held: self.lender.held(lease),
         });
         let status = Status {
             wish: self.core.wish(),
             provider: self.core.provider().cloned(),
             leases: leases.collect(),
+            bids: self.core.bids().collect(),
             stored: self.depot.store.used(),
+            holding: self.custody.bytes(),
             earned: Earned::default(),
         };
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
         let mut wanted = self.core.tasks();
-        wanted.extend(self.board.tasks());
-        wanted.extend(&self.kept);
+        let (open, posted) = self.board.tasks();
+        wanted.extend(open);
+        // What is over does not change any more; sessions need it once.
+        wanted.extend(self.kept.difference(&posted));
         *self.interest.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
     }
 

@@ -1,14 +1,19 @@
 //! Things for tests: a provider, a task, a lease.
 
+use crate::chain::{Chain, ChainError, Final};
 use crate::hours::Hours;
 use crate::policy::{Device, Floor, Policy};
 use opengpu_crypto::{Digest, SealPublicKey};
 use opengpu_types::{
-    Address, Allocating, Amount, ArtifactId, Class, Contact, Eyes, Lease, LeasePhase, List,
-    Measure, Millis, Money, Offered, Permille, Precision, ProgramId, ProgramKind, Provider,
-    ProviderStatus, Rating, Reputation, Requirements, Runtime, SessionKey, Set, Spec, Task,
-    TaskPhase, Text, Trust, Weights, Work,
+    Address, Allocating, Amount, ArtifactId, ChainId, Class, Contact, Entry, Eyes, Height, Key,
+    Lease, LeasePhase, List, MarketOperation, MarketParameters, Measure, Millis, Money, Offered,
+    Outcome, Permille, Precision, ProgramId, ProgramKind, Provider, ProviderStatus, Rating,
+    Reputation, Requirements, Runtime, SessionKey, Set, Shelf, Shelved, Spec, Task, TaskPhase,
+    Text, Trust, Weights, Work,
 };
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
 
 pub(crate) const ACCOUNT: Address = Address::new([7; 20]);
 pub(crate) const CLIENT: Address = Address::new([8; 20]);
@@ -140,4 +145,61 @@ pub(crate) fn leased() -> Task {
         phase: LeasePhase::Running,
     };
     Task { leases: List::new(vec![lease]).unwrap(), ..task() }
+}
+
+pub(crate) const DIGEST: Digest = Digest([9; 32]);
+
+/// A chain on paper: entries that a test writes.
+#[derive(Default)]
+pub(crate) struct Paper(Mutex<BTreeMap<Key, Entry>>);
+
+impl Paper {
+    pub(crate) fn write(&self, key: Key, entry: Entry) {
+        self.0.lock().unwrap().insert(key, entry);
+    }
+
+    pub(crate) fn provide(&self, account: Address, provider: Provider) {
+        self.write(Key::Provider(account), Entry::Provider(provider.into()));
+    }
+
+    pub(crate) fn leave(&self, account: Address) {
+        self.0.lock().unwrap().remove(&Key::Provider(account));
+    }
+
+    pub(crate) fn shelve(&self, accounts: &[Address]) {
+        let shelved = accounts.iter().map(|provider| Shelved { provider: *provider, offer: 0 });
+        let shelf = Shelf { offers: List::new(shelved.collect()).unwrap() };
+        self.write(Key::Shelves, Entry::Shelves(1));
+        self.write(Key::Shelf(0), Entry::Shelf(shelf));
+    }
+}
+
+impl Chain for Paper {
+    fn id(&self) -> ChainId {
+        ChainId(7)
+    }
+
+    fn account(&self) -> Address {
+        ACCOUNT
+    }
+
+    fn parameters(&self) -> Result<MarketParameters, ChainError> {
+        Ok(MarketParameters::LOCAL)
+    }
+
+    fn entry(&self, key: &Key) -> Result<Option<Entry>, ChainError> {
+        Ok(self.0.lock().unwrap().get(key).cloned())
+    }
+
+    fn submit(&self, _: MarketOperation) -> Result<Outcome, ChainError> {
+        Ok(Outcome::Applied)
+    }
+
+    fn tip(&self) -> Result<Final, ChainError> {
+        Ok(Final { height: Height(1), time: Millis(1), events: Vec::new() })
+    }
+
+    fn next(&self, _: Height, _: Duration) -> Result<Option<Final>, ChainError> {
+        Ok(None)
+    }
 }

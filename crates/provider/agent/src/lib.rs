@@ -4,6 +4,7 @@
 //!   chain, owner ──► lookout ──┐                   ┌──► chain: bids, checkpoints, commitments
 //!   client ──────► reception ──┼──► desk ──► core ──┼──► runs: one executor per lease
 //!   runs ──────────────────────┘           (pure)  └──► record: what a crash must not lose
+//!   commitments ──► lending ──► custody of another provider ──► chain
 //! ```
 //!
 //! | module | holds |
@@ -17,24 +18,30 @@
 //! | [`Agent`] | all of it together, with its threads |
 //!
 //! Invariants of absence: the core reads no clock and no disk; the agent holds no key of the account;
-//! nothing runs that is not what its task names; nobody but the client of a lease learns of it.
+//! nothing runs that is not what its task names; nobody but the client of a lease reads anything of it.
 
 mod agent;
 mod board;
 pub mod chain;
 pub mod core;
+mod custody;
 mod delivery;
 mod desk;
+mod door;
 pub mod earnings;
 #[cfg(test)]
 mod fixture;
 pub mod hours;
+mod lending;
 mod lookout;
+mod neighbours;
 mod parcel;
 pub mod policy;
 pub mod presence;
+mod questions;
 mod reception;
 pub mod record;
 mod run;
+mod witness;
 
 pub use agent::{Agent, AnnounceError, Config, Earned, LeaseStatus, StartError, Status};

@@ -1,11 +1,11 @@
 //! Looks at the chain and at the owner, and tells the desk.
 //!
 //! Each new block is followed by a look at everything that is open; blocks that come faster than that
-//! share one look. Only auctions are learnt from events; whoever begins looks back, so that one is not
-//! missed because everybody was away when it began.
+//! share one look, unless one says something of this provider. Only auctions are learnt from events;
+//! whoever begins looks back, so that one is not missed because everybody was away when it began.
 
 use crate::agent::Earned;
-use crate::chain::{Chain, ChainError};
+use crate::chain::{Chain, ChainError, Final};
 use crate::core::Input;
 use crate::desk::Inbox;
 use crate::presence::Presence;
@@ -38,7 +38,7 @@ impl Clock {
     }
 
     /// A block has this time; it never goes back.
-    fn set(&self, time: Millis) {
+    pub(crate) fn set(&self, time: Millis) {
         let time = time.max(self.now());
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (time, Instant::now());
     }
@@ -69,8 +69,8 @@ impl Lookout {
                 there = is_there;
                 self.inbox.tell(if there { Input::OwnerBack } else { Input::OwnerAway });
             }
-            let turned = self.turn(&mut height).and_then(|()| {
-                if looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+            let turned = self.turn(&mut height).and_then(|ours| {
+                if ours || looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
                     self.look()?;
                     looked = Some(Instant::now());
                 }
@@ -83,8 +83,8 @@ impl Lookout {
         }
     }
 
-    /// Takes the next block, if there is one.
-    fn turn(&mut self, height: &mut Option<Height>) -> Result<(), ChainError> {
+    /// Takes the next block, if there is one; whether it says something of this provider.
+    fn turn(&mut self, height: &mut Option<Height>) -> Result<bool, ChainError> {
         let after = match *height {
             Some(height) => height,
             None => {
@@ -94,22 +94,22 @@ impl Lookout {
             }
         };
         *height = Some(after);
-        let Some(block) = self.chain.next(after, PATIENCE)? else { return Ok(()) };
+        let Some(block) = self.chain.next(after, PATIENCE)? else { return Ok(false) };
+        // A node that dies in between is asked for the same block again.
+        let auctions = self.auctions(&block)?;
         *height = Some(block.height);
         self.clock.set(block.time);
-        let is_new = block.height > self.began;
+        for (id, task) in auctions {
+            let (task, salt) = (Box::new(task), rand::random());
+            self.inbox.tell(Input::Bidding { id, task, salt });
+        }
+        let (account, is_new) = (self.chain.account(), block.height > self.began);
+        let mut ours = false;
         for event in &block.events {
             match event {
-                Event::BiddingOpened { task: id, .. } => {
-                    let bidding = |task: &Task| matches!(task.phase, TaskPhase::Bidding { .. });
-                    if let Some(task) = self.task(*id)?.filter(bidding) {
-                        let (task, salt) = (Box::new(task), rand::random());
-                        self.inbox.tell(Input::Bidding { id: *id, task, salt });
-                    }
-                }
-                Event::LeaseClosed { provider, paid, .. }
-                    if is_new && *provider == self.chain.account() =>
-                {
+                Event::LeaseOpened { provider, .. } if *provider == account => ours |= is_new,
+                Event::LeaseClosed { provider, paid, .. } if is_new && *provider == account => {
+                    ours = true;
                     let mut earned = self.earned.lock().unwrap_or_else(PoisonError::into_inner);
                     earned.leases = earned.leases.saturating_add(1);
                     earned.paid = earned.paid.plus(*paid).unwrap_or(earned.paid);
@@ -117,7 +117,18 @@ impl Lookout {
                 _ => {}
             }
         }
-        Ok(())
+        Ok(ours)
+    }
+
+    /// Auctions that a block opened and that still take bids.
+    fn auctions(&self, block: &Final) -> Result<Vec<(TaskId, Task)>, ChainError> {
+        let mut auctions = Vec::new();
+        for event in &block.events {
+            let Event::BiddingOpened { task: id } = event else { continue };
+            let bidding = |task: &Task| matches!(task.phase, TaskPhase::Bidding { .. });
+            auctions.extend(self.task(*id)?.filter(bidding).map(|task| (*id, task)));
+        }
+        Ok(auctions)
     }
 
     /// Tells everything that is open.
@@ -142,5 +153,81 @@ impl Lookout {
             Some(Entry::Task(task)) => Some(task.into_inner()),
             _ => None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use opengpu_types::{Address, ChainId, Digest, MarketOperation, MarketParameters, Outcome};
+    use std::sync::atomic::AtomicU32;
+    use std::sync::mpsc;
+
+    const TASK: TaskId = TaskId(Digest([3; 32]));
+
+    /// A chain whose only block opens an auction. Its node dies when it is first asked for the task.
+    struct Dying(AtomicU32);
+
+    impl Chain for Dying {
+        fn id(&self) -> ChainId {
+            ChainId(1)
+        }
+
+        fn account(&self) -> Address {
+            fixture::ACCOUNT
+        }
+
+        fn parameters(&self) -> Result<MarketParameters, ChainError> {
+            Ok(MarketParameters::LOCAL)
+        }
+
+        fn entry(&self, key: &Key) -> Result<Option<Entry>, ChainError> {
+            if *key != Key::Task(TASK) {
+                return Ok(None);
+            }
+            if self.0.fetch_add(1, Ordering::SeqCst) == 0 {
+                return Err(ChainError("it is dead".to_owned()));
+            }
+            let phase = TaskPhase::Bidding { until: Millis(9_000) };
+            Ok(Some(Entry::Task(Task { phase, ..fixture::task() }.into())))
+        }
+
+        fn submit(&self, _: MarketOperation) -> Result<Outcome, ChainError> {
+            Ok(Outcome::Applied)
+        }
+
+        fn tip(&self) -> Result<Final, ChainError> {
+            Ok(Final { height: Height(0), time: Millis(1), events: Vec::new() })
+        }
+
+        fn next(&self, after: Height, _: Duration) -> Result<Option<Final>, ChainError> {
+            let events = vec![Event::BiddingOpened { task: TASK }];
+            let block = Final { height: Height(1), time: Millis(2), events };
+            Ok((after < Height(1)).then_some(block))
+        }
+    }
+
+    #[test]
+    fn an_auction_is_not_missed_because_a_node_dies() {
+        let (sender, receiver) = mpsc::channel();
+        let mut lookout = Lookout {
+            chain: Arc::new(Dying(AtomicU32::new(0))),
+            clock: Clock::new(Millis(1)),
+            interest: Arc::default(),
+            inbox: Inbox(sender),
+            presence: Box::new(crate::presence::Unattended),
+            away: Duration::ZERO,
+            earned: Arc::default(),
+            stop: Arc::default(),
+            began: Height(0),
+        };
+        let mut height = None;
+        assert!(lookout.turn(&mut height).is_err());
+        assert!(receiver.try_recv().is_err());
+        lookout.turn(&mut height).unwrap();
+        assert!(matches!(receiver.try_recv(), Ok(Input::Bidding { id: TASK, .. })));
+        lookout.turn(&mut height).unwrap();
+        assert!(receiver.try_recv().is_err(), "once");
     }
 }

@@ -6,7 +6,7 @@ use opengpu_link::artifact::{ArtifactKey, Grant, encrypted_size};
 use opengpu_link::lease::Parcel;
 use opengpu_types::ChainId;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// Puts a file into the store for one reader, as long as there is room.
@@ -16,10 +16,22 @@ pub(crate) fn pack(
     path: &Path,
     reader: SealPublicKey,
 ) -> io::Result<Parcel> {
-    let (file, mut rng) = (File::open(path)?, rand::rng());
-    let size = encrypted_size(file.metadata()?.len());
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    pack_bytes(store, chain, file, length, reader)
+}
+
+/// The same with so many bytes from elsewhere.
+pub(crate) fn pack_bytes(
+    store: &Store,
+    chain: ChainId,
+    plain: impl Read,
+    length: u64,
+    reader: SealPublicKey,
+) -> io::Result<Parcel> {
+    let (size, mut rng) = (encrypted_size(length), rand::rng());
     let key = ArtifactKey::generate(&mut rng);
-    let artifact = store.import_encrypted(&key, file).map_err(io::Error::other)?;
+    let artifact = store.import_encrypted(&key, plain).map_err(io::Error::other)?;
     let grant = Grant::issue(&mut rng, chain, artifact, &key, reader).map_err(io::Error::other)?;
     Ok(Parcel { size, grant })
 }

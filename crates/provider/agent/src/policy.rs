@@ -5,7 +5,7 @@
 
 use crate::hours::Hours;
 use opengpu_market::{
-    fit::{Candidate, Demand, Mismatch, mismatches},
+    fit::{Candidate, Demand, Mismatch, may_return, mismatches},
     score::predicted,
 };
 use opengpu_types::{
@@ -120,10 +120,14 @@ pub enum Why {
     TooSlow,
     /// The client pays less than the floor.
     TooCheap,
-    /// It is a rental, or judged by a program of the client: neither is run here.
+    /// It is a rental, which is not run here.
     NotRun,
-    /// It was leased before.
+    /// It was leased before, and not just given back or left in silence.
     Known,
+    /// The chain has refused the bid, again and again.
+    Refused,
+    /// More auctions are open than are kept in sight.
+    Crowded,
     /// No offer fits, for these reasons of the one that fits best.
     Unfit(Vec<Mismatch>),
 }
@@ -138,6 +142,8 @@ impl fmt::Display for Why {
             Self::TooCheap => f.write_str("the client pays less than the floor"),
             Self::NotRun => f.write_str("work of this form is not run here"),
             Self::Known => f.write_str("it was leased by this provider before"),
+            Self::Refused => f.write_str("the chain refuses the bid"),
+            Self::Crowded => f.write_str("too many auctions are open at once"),
             Self::Unfit(reasons) => {
                 f.write_str("no offer fits:")?;
                 reasons.iter().try_for_each(|reason| write!(f, " {reason}"))
@@ -201,7 +207,7 @@ impl Policy {
         if !runs_here(task) {
             return Err(Why::NotRun);
         }
-        if task.leases.iter().any(|lease| lease.provider == *account) {
+        if !may_return(task, account) {
             return Err(Why::Known);
         }
         if open >= self.most_leases {
@@ -234,11 +240,12 @@ impl Policy {
 }
 
 /// Whether an agent can run such a task at all.
-pub fn runs_here(task: &Task) -> bool {
-    task.spec.segments > 0 && !matches!(task.spec.class, Class::Predicate(_))
+pub const fn runs_here(task: &Task) -> bool {
+    task.spec.segments > 0
 }
 
-fn against(
+/// What stands against a lease of an offer, beside both sides' records.
+pub(crate) fn against(
     task: &Task,
     account: &Address,
     offered: &opengpu_types::Offered,

@@ -9,7 +9,7 @@ use crate::record::Records;
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_link::lease::{BRIEF, Brief, FOLLOW, Follow, OUTPUT, STATE, Standing, Wanted};
 use opengpu_link::session::{Exchange, Refusal, Router, SessionError};
-use opengpu_types::LeaseId;
+use opengpu_types::{Class, LeaseId};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::spawn_blocking;
@@ -93,13 +93,13 @@ impl Reception {
         let mut stream = exchange.accept(&[]).await?;
         let mut number = usize::try_from(from).unwrap_or(usize::MAX);
         loop {
-            let news = tokio::select! {
-                news = posted.log.wait(number) => news,
+            let burst = tokio::select! {
+                burst = posted.log.wait(number) => burst,
                 () = session.closed() => return Ok(()),
             };
-            let Some(news) = news else { break };
-            stream.send(&news.encode()).await?;
-            number = number.saturating_add(1);
+            let Some(burst) = burst else { break };
+            stream.send(&burst.encode()).await?;
+            number = number.saturating_add(burst.len());
         }
         stream.finish();
         Ok(())
@@ -127,12 +127,18 @@ impl Reception {
         let Some(posted) = self.board.of_client(lease, exchange.session.remote()) else {
             return exchange.refuse(Refusal::Denied).await;
         };
+        // What a predicate judges goes on nowhere, and is nobody's before it is accepted.
+        if matches!(posted.task.spec.class, Class::Predicate(_)) {
+            return exchange.refuse(Refusal::Missing).await;
+        }
         let Some(_place) = self.enter(lease) else {
             return exchange.refuse(Refusal::Busy).await;
         };
         let own = self.clone();
         let packed = spawn_blocking(move || {
-            let path = own.records.lease(lease).states().join(segment.to_string());
+            let record = own.records.lease(lease);
+            let state = record.state_after(segment)?;
+            let path = record.state_file(state.ok_or(std::io::ErrorKind::NotFound)?);
             // It is fetched at once, so nobody holds it: asking often fills no disk.
             parcel::pack(&own.depot.store, own.depot.chain, &path, posted.task.contact.sealing)
         });

@@ -5,7 +5,8 @@
 //!   folder/leases/TASK-NUMBER/
 //!     salt                       the secret of its seal; its presence says that the lease is briefed
 //!     input, state               what the client sent, opened and checked
-//!     states/0 ... n             the state after each segment
+//!     predicate                  what judges the output, if the client has sent one
+//!     states/ADDRESS             every state between two segments
 //!     extent                     how long the whole run is
 //!     output                     what its segments added
 //!     segments                   the segments and the time until each, one after the other
@@ -22,14 +23,15 @@
 
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_exec::artifact;
-use opengpu_link::lease::Parcel;
+use opengpu_link::lease::{Cut, Parcel};
 use opengpu_types::{
-    ArtifactId, Checkpoint, Commitment, Digest, LeaseId, Millis, Segment, TaskId, codec_struct,
+    ArtifactId, Checkpoint, Commitment, Digest, LeaseId, Millis, Segment, SegmentIndex, TaskId,
+    codec_struct,
 };
 use opengpu_verify::trace::{self, Extent};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::core::{Kept, Sealed};
@@ -159,6 +161,17 @@ pub struct Progress {
     pub time: Millis,
 }
 
+/// Some segments of a lease, and where what they added is in its output.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Where each of them ends.
+    pub cuts: Vec<Cut>,
+    /// Where the first one begins.
+    pub begin: u64,
+    /// Where the last one ends.
+    pub end: u64,
+}
+
 impl Record {
     /// An empty folder for a lease that is about to be briefed; what was there is gone.
     pub fn begin(&self) -> io::Result<()> {
@@ -189,9 +202,45 @@ impl Record {
         self.folder.join("state")
     }
 
-    /// The folder of the states.
+    /// Keeps what judges the output.
+    pub fn keep_predicate(&self, module: &[u8]) -> io::Result<()> {
+        write(&self.folder.join("predicate"), module)
+    }
+
+    /// What judges the output, if anything does.
+    pub fn predicate(&self) -> io::Result<Option<Vec<u8>>> {
+        read(&self.folder.join("predicate"))
+    }
+
+    /// The folder of the states, each under its address.
     pub fn states(&self) -> PathBuf {
         self.folder.join("states")
+    }
+
+    /// Where a state is.
+    pub fn state_file(&self, state: ArtifactId) -> PathBuf {
+        self.states().join(state.to_string())
+    }
+
+    /// The state after a segment of this lease, if it came as far.
+    pub fn state_after(&self, segment: SegmentIndex) -> io::Result<Option<ArtifactId>> {
+        let mut file = match File::open(self.folder.join("segments")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut line = vec![0; Line::width()];
+        let width = u64::try_from(line.len()).unwrap_or(u64::MAX);
+        if file.read_exact(&mut line).is_err() {
+            return Ok(None);
+        }
+        let first = Line::decode(line.clone()).map_err(spoiled)?.segment.index;
+        let Some(place) = segment.0.checked_sub(first.0) else { return Ok(None) };
+        file.seek(io::SeekFrom::Start(width.saturating_mul(u64::from(place))))?;
+        if file.read_exact(&mut line).is_err() {
+            return Ok(None);
+        }
+        let found = Line::decode(line).map_err(spoiled)?.segment;
+        Ok((found.index == segment).then_some(found.state))
     }
 
     fn salt(&self) -> io::Result<Option<[u8; 32]>> {
@@ -210,22 +259,17 @@ impl Record {
         Ok(Some(Extent { steps, segments }))
     }
 
-    /// Adds a segment and what it added to the output.
-    pub fn push(&self, segment: &Segment, added: &[u8], time: Millis) -> io::Result<()> {
-        let append = |name: &str, bytes: &[u8]| {
-            let path = self.folder.join(name);
-            let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-            file.write_all(bytes)?;
-            file.sync_data()
-        };
-        append("output", added)?;
-        append("segments", &Line { segment: *segment, time }.encode())
+    /// Opens what grows while the lease runs.
+    pub fn pen(&self) -> io::Result<Pen> {
+        let open =
+            |name: &str| OpenOptions::new().create(true).append(true).open(self.folder.join(name));
+        Ok(Pen { output: open("output")?, segments: open("segments")? })
     }
 
     /// How far it came, from a checkpoint or the beginning; what is incomplete is cut off.
     pub fn progress(&self, from: Option<&Checkpoint>) -> io::Result<Progress> {
         let bytes = read_all(&self.folder.join("segments"))?;
-        let width = Line { segment: zero(), time: Millis(0) }.encode().len();
+        let width = Line::width();
         let mut lines = Vec::new();
         for part in bytes.chunks_exact(width) {
             lines.push(Line::decode(part.to_vec()).map_err(spoiled)?);
@@ -254,8 +298,36 @@ impl Record {
         Ok(Progress { extent: self.extent()?, segments, time })
     }
 
+    /// What segments added to the output, after one of them or from the beginning, until another one:
+    /// where each of them ends, and the bytes in between. None if they are not on disk. It reads only
+    /// what does not change any more.
+    pub fn part(
+        &self,
+        after: Option<SegmentIndex>,
+        until: SegmentIndex,
+    ) -> io::Result<Option<Part>> {
+        let bytes = read_all(&self.folder.join("segments"))?;
+        let width = Line::width();
+        let (mut part, mut end, mut begun) = (Part::default(), 0u64, after.is_none());
+        for line in bytes.chunks_exact(width) {
+            let Line { segment, .. } = Line::decode(line.to_vec()).map_err(spoiled)?;
+            end = end.saturating_add(segment.metered.bytes_out);
+            if begun {
+                part.cuts.push(Cut { segment, end });
+            }
+            if after == Some(segment.index) {
+                (begun, part.begin) = (true, end);
+            }
+            if segment.index == until {
+                part.end = end;
+                return Ok(begun.then_some(part));
+            }
+        }
+        Ok(None)
+    }
+
     fn has_state(&self, line: &Line) -> bool {
-        let path = self.states().join(line.segment.index.to_string());
+        let path = self.state_file(line.segment.state);
         artifact::address(&path).is_ok_and(|address| address == line.segment.state)
     }
 
@@ -294,7 +366,7 @@ impl Record {
         if self.salt()?.is_none() {
             return fs::remove_dir_all(&self.folder);
         }
-        for name in ["input", "state"] {
+        for name in ["input", "state", "predicate"] {
             remove(&self.folder.join(name))?;
         }
         write(&self.folder.join("closed"), &now.encode())
@@ -306,18 +378,47 @@ impl Record {
     }
 }
 
-fn zero() -> Segment {
-    let (state, emitted) = (ArtifactId(Digest([0; 32])), Digest([0; 32]));
-    Checkpoint { index: opengpu_types::SegmentIndex(0), state, emitted, bytes_out: 0 }.segment()
+/// Adds to a record. What came together is written together: many small segments share a write.
+#[derive(Debug)]
+pub struct Pen {
+    output: File,
+    segments: File,
 }
 
-fn lease_of(name: &str) -> Option<LeaseId> {
+impl Pen {
+    /// Adds segments, each with the time until then, and what they added to the output.
+    pub fn write(&mut self, segments: &[(Segment, Millis)], added: &[u8]) -> io::Result<()> {
+        if segments.is_empty() {
+            return Ok(());
+        }
+        if !added.is_empty() {
+            self.output.write_all(added)?;
+            self.output.sync_data()?;
+        }
+        let lines = segments.iter().map(|&(segment, time)| Line { segment, time }.encode());
+        self.segments.write_all(&lines.collect::<Vec<_>>().concat())?;
+        self.segments.sync_data()
+    }
+}
+
+impl Line {
+    fn width() -> usize {
+        Self { segment: zero(), time: Millis(0) }.encode().len()
+    }
+}
+
+fn zero() -> Segment {
+    let (state, emitted) = (ArtifactId(Digest([0; 32])), Digest([0; 32]));
+    Checkpoint { index: SegmentIndex(0), state, emitted, bytes_out: 0 }.segment()
+}
+
+pub(crate) fn lease_of(name: &str) -> Option<LeaseId> {
     let (task, number) = name.rsplit_once('-')?;
     Some(LeaseId { task: task.parse().ok()?, number: number.parse().ok()? })
 }
 
 /// Writes a file beside its place, so that it is there as a whole or not at all.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(bytes)?;
@@ -326,7 +427,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match artifact::read(path, SMALL) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         read => read.map(Some),
@@ -342,21 +443,21 @@ fn read_all(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn remove(path: &Path) -> io::Result<()> {
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
 }
 
-fn spoiled(error: commonware_codec::Error) -> io::Error {
+pub(crate) fn spoiled(error: commonware_codec::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use opengpu_types::{Amount, Metered, SegmentIndex};
+    use opengpu_types::{Amount, Metered};
     use opengpu_verify::trace::Emitted;
 
     const LEASE: LeaseId = LeaseId { task: TaskId(Digest([3; 32])), number: 2 };
@@ -376,10 +477,11 @@ mod tests {
             let byte = [u8::try_from(index).unwrap()];
             emitted = emitted.then(&ArtifactId::of(&byte));
             let metered = Metered { bytes_out: 1, ..Metered::default() };
-            fs::write(record.states().join(index.to_string()), byte).unwrap();
             let (index, state) = (SegmentIndex(index), ArtifactId::of(&byte));
+            fs::write(record.state_file(state), byte).unwrap();
             let segment = Segment { index, state, emitted: emitted.0, metered };
-            record.push(&segment, &byte, Millis(u64::from(index.0) * 10)).unwrap();
+            let time = Millis(u64::from(index.0) * 10);
+            record.pen().unwrap().write(&[(segment, time)], &byte).unwrap();
             segment
         });
         segments.collect()
@@ -411,10 +513,30 @@ mod tests {
         fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
         assert_eq!(record.progress(None).unwrap().segments, segments[..4]);
         assert_eq!(fs::read(record.output()).unwrap(), [0, 1, 2, 3]);
-        fs::write(record.states().join("3"), b"spoiled").unwrap();
+        assert_eq!(record.state_after(SegmentIndex(3)).unwrap(), Some(segments[3].state));
+        assert_eq!(record.state_after(SegmentIndex(4)).unwrap(), None, "it was cut off");
+        fs::write(record.state_file(segments[3].state), b"spoiled").unwrap();
         assert_eq!(record.progress(None).unwrap().segments, segments[..3]);
         fs::write(record.output(), b"x").unwrap();
         assert!(record.progress(None).unwrap().segments.is_empty(), "its output is spoiled");
+    }
+
+    #[test]
+    fn a_part_is_what_segments_added_between_two_of_them() {
+        let (_folder, _records, record) = opened();
+        assert_eq!(record.part(None, SegmentIndex(0)).unwrap(), None);
+        let segments = run(&record, 5);
+        let cut = |index: u32| {
+            let segment = segments[usize::try_from(index).unwrap()];
+            Cut { segment, end: u64::from(index) + 1 }
+        };
+        let first = record.part(None, SegmentIndex(2)).unwrap().unwrap();
+        assert_eq!(first, Part { cuts: vec![cut(0), cut(1), cut(2)], begin: 0, end: 3 });
+        let second = record.part(Some(SegmentIndex(2)), SegmentIndex(4)).unwrap().unwrap();
+        assert_eq!(second, Part { cuts: vec![cut(3), cut(4)], begin: 3, end: 5 });
+        let none = record.part(Some(SegmentIndex(4)), SegmentIndex(4)).unwrap().unwrap();
+        assert_eq!(none, Part { cuts: vec![], begin: 5, end: 5 });
+        assert_eq!(record.part(None, SegmentIndex(5)).unwrap(), None, "it is not there yet");
     }
 
     #[test]

@@ -7,13 +7,15 @@ use crate::board::{Board, Log};
 use crate::core::{How, Input};
 use crate::desk::Inbox;
 use crate::parcel;
-use crate::record::Record;
+use crate::record::{Pen, Record};
+use crate::witness;
 use opengpu_exec::program::Program;
 use opengpu_exec::{Data, Errand, Fault, Launch, Standing, StartError, Supervisor, artifact};
 use opengpu_link::Store;
 use opengpu_link::lease::{MOST_NEWS, News};
 use opengpu_types::{
-    ChainId, Checkpoint, Commitment, Ending, LeaseId, List, Millis, Segment, Task, Usage,
+    ChainId, Checkpoint, Class, Commitment, Ending, LeaseId, List, Millis, Segment, SegmentIndex,
+    Task, Usage,
 };
 use opengpu_verify::trace::{self, Extent, Owner, Trace};
 use std::io;
@@ -124,7 +126,13 @@ impl Run {
     /// Runs it and tells the desk how it ended.
     pub(crate) fn carry_out(self) {
         let ended = self.go_on();
+        let mut refused = false;
         let (commitment, how) = match ended {
+            Ok((_, How::Finished)) if !self.is_accepted() => {
+                info!(lease = %self.lease, "the client's predicate refuses the output");
+                refused = true;
+                (None, How::Unfit)
+            }
             Ok((commitment, how)) => (commitment, how),
             Err(Unrun::Start(StartError::Refused(refusal))) => {
                 info!(lease = %self.lease, %refusal, "the program is refused");
@@ -135,7 +143,7 @@ impl Run {
                 (None, How::Broken)
             }
         };
-        let published = self.publish();
+        let published = if refused { Ok(()) } else { self.publish() };
         if let Err(error) = &published {
             warn!(lease = %self.lease, %error, "the output is not published");
         }
@@ -143,6 +151,14 @@ impl Run {
         self.log.end(ending);
         info!(lease = %self.lease, ?how, "the run has ended");
         self.inbox.tell(Input::Ended { lease: self.lease, commitment, how });
+    }
+
+    /// Whether the output will be paid, as far as the client's predicate decides it.
+    fn is_accepted(&self) -> bool {
+        witness::accepts(&self.record).unwrap_or_else(|error| {
+            warn!(lease = %self.lease, %error, "the output cannot be judged");
+            false
+        })
     }
 
     fn from(&self) -> Option<Checkpoint> {
@@ -186,9 +202,12 @@ impl Run {
         let ticket = supervisor.run(&self.program, errand)?;
         self.controls.attach(Box::new(ticket.pauser()), Box::new(ticket.canceller()));
         let given = told.segments.last().map(|segment| segment.index);
-        let ended = ticket.wait(|news| {
-            if let Err(error) = self.hear(&mut told, given, news) {
-                told.failed.get_or_insert(error);
+        let mut pen = self.record.pen()?;
+        let ended = ticket.wait_in_bursts(|burst| {
+            if told.failed.is_none()
+                && let Err(error) = self.hear(&mut told, given, burst, &mut pen)
+            {
+                told.failed = Some(error);
                 self.controls.stop();
             }
         });
@@ -233,54 +252,68 @@ impl Run {
         let given = from.is_some_and(|from| from.index == checkpoint.index);
         let state = match given {
             true => self.record.state(),
-            false => self.record.states().join(checkpoint.index.to_string()),
+            false => self.record.state_file(checkpoint.state),
         };
         Ok(Some(Standing { checkpoint, extent, state: Data::File(state) }))
     }
 
-    /// Takes what the executor tells.
+    /// Takes what the executor tells: what came together is on disk with one write before it is told.
     fn hear(
         &self,
         told: &mut Told,
-        given: Option<opengpu_types::SegmentIndex>,
-        news: &opengpu_exec::News,
+        given: Option<SegmentIndex>,
+        burst: &[opengpu_exec::News],
+        pen: &mut Pen,
     ) -> io::Result<()> {
-        match news {
-            opengpu_exec::News::Begun { steps, segments } => {
-                let extent = Extent { steps: *steps, segments: *segments };
-                if told.extent.is_none() || told.segments.is_empty() {
-                    self.record.set_extent(extent)?;
-                    self.log.push(News::Begun { segments: extent.segments });
+        let (mut ends, mut output) = (Vec::new(), Vec::new());
+        for news in burst {
+            match news {
+                opengpu_exec::News::Begun { steps, segments } => {
+                    let extent = Extent { steps: *steps, segments: *segments };
+                    if told.extent.is_none() || told.segments.is_empty() {
+                        self.record.set_extent(extent)?;
+                        self.log.push(News::Begun { segments: extent.segments });
+                    }
+                    told.extent = Some(extent);
                 }
-                told.extent = Some(extent);
-            }
-            opengpu_exec::News::Emitted(bytes) => told.pending.extend_from_slice(bytes),
-            // The first one is where we stand already.
-            opengpu_exec::News::Segment(segment) if Some(segment.index) == given => {}
-            opengpu_exec::News::Segment(segment) => {
-                let added = std::mem::take(&mut told.pending);
-                self.record.push(segment, &added, told.time())?;
-                told.segments.push(*segment);
-                self.tell(segment, &added);
-                if told.told.is_none_or(|told| told.elapsed() >= TELL) {
-                    told.told = Some(Instant::now());
-                    let commitment =
-                        self.commitment(told, Ending::Open).map_err(io::Error::other)?;
-                    self.inbox.tell(Input::Reached { lease: self.lease, commitment });
+                opengpu_exec::News::Emitted(bytes) => told.pending.extend_from_slice(bytes),
+                // The first one is where we stand already.
+                opengpu_exec::News::Segment(segment) if Some(segment.index) == given => {}
+                opengpu_exec::News::Segment(segment) => {
+                    output.append(&mut told.pending);
+                    ends.push((*segment, told.time(), output.len()));
                 }
+                _ => {}
             }
-            _ => {}
+        }
+        if ends.is_empty() {
+            return Ok(());
+        }
+        let segments: Vec<_> = ends.iter().map(|&(segment, time, _)| (segment, time)).collect();
+        pen.write(&segments, &output)?;
+        let mut begin = 0;
+        self.log.extend(ends.iter().flat_map(|(segment, _, end)| {
+            let added = output.get(begin..*end).unwrap_or(&[]);
+            begin = *end;
+            self.news(segment, added)
+        }));
+        told.segments.extend(ends.iter().map(|(segment, ..)| *segment));
+        if told.told.is_none_or(|told| told.elapsed() >= TELL) {
+            told.told = Some(Instant::now());
+            let commitment = self.commitment(told, Ending::Open).map_err(io::Error::other)?;
+            self.inbox.tell(Input::Reached { lease: self.lease, commitment });
         }
         Ok(())
     }
 
-    fn tell(&self, segment: &Segment, added: &[u8]) {
-        for part in added.chunks(MOST_NEWS) {
-            if let Ok(bytes) = List::new(part.to_vec()) {
-                self.log.push(News::Emitted { bytes });
-            }
-        }
-        self.log.push(News::Reached { segment: segment.index });
+    /// What is told of a segment.
+    fn news(&self, segment: &Segment, added: &[u8]) -> Vec<News> {
+        // What a predicate judges is nobody's before it is accepted.
+        let judged = matches!(self.task.spec.class, Class::Predicate(_));
+        let added: &[u8] = if judged { &[] } else { added };
+        let parts = added.chunks(MOST_NEWS).filter_map(|part| List::new(part.to_vec()).ok());
+        let emitted = parts.map(|bytes| News::Emitted { bytes });
+        emitted.chain([News::Reached { segment: *segment }]).collect()
     }
 
     /// Tells what was told before a crash, under the same numbers.
@@ -290,9 +323,10 @@ impl Run {
         self.log.push(News::Begun { segments: extent.segments });
         let output = std::fs::read(self.record.output())?;
         let added = trace::added(self.from().as_ref(), &told.segments, &output);
-        for (segment, added) in told.segments.iter().zip(added.ok_or(Unrun::NoTrace)?) {
-            self.tell(segment, added);
-        }
+        let added = added.ok_or(Unrun::NoTrace)?;
+        let told =
+            told.segments.iter().zip(added).flat_map(|(segment, added)| self.news(segment, added));
+        self.log.extend(told);
         Ok(())
     }
 

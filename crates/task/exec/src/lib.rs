@@ -11,9 +11,11 @@
 //! - [`run`]: a run or a part of it segment by segment, and one segment again.
 //! - [`Supervisor`]: keeps the process; whatever happens in it becomes a [`Fault`].
 //! - [`child`]: the process itself, behind walls of its own.
+//! - [`archive`]: a folder as one byte string, for inputs that are folders.
 //!
 //! It knows neither keys nor money, and never reaches the node.
 
+pub mod archive;
 pub mod artifact;
 pub mod backend;
 pub mod child;

@@ -94,6 +94,12 @@ impl Program {
             .map_err(|error| Refusal::program(format_args!("[{kind}]: {error}")))
     }
 
+    /// Whether its input is the archive of a folder, which a run finds unpacked.
+    pub fn takes_folder(&self) -> bool {
+        let Manifest { kind, settings, .. } = &self.manifest;
+        *kind == Kind::Native && settings.get("input").and_then(|it| it.as_str()) == Some("folder")
+    }
+
     /// The file that its manifest calls its code.
     pub fn code(&self, limit: u64) -> Result<Vec<u8>, Refusal> {
         let Some(code) = &self.manifest.code else {

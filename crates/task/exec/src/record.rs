@@ -4,7 +4,7 @@
 //!   run.json         addresses, segments, root, usage
 //!   input            what was read
 //!   output           what its segments added to the output
-//!   states/0 ... n   the state after each segment
+//!   states/ADDRESS   every state between two segments
 //! ```
 //!
 //! A run may be a part of a longer one: then it begins with the state at which another ended, or ends
@@ -233,8 +233,8 @@ impl Record {
 
     /// The file of the state after a segment.
     pub fn state(&self, index: u32) -> Result<PathBuf, RecordError> {
-        let path = self.folder.join(STATES).join(index.to_string());
         let state = self.segment(index)?.state.to_string();
+        let path = self.folder.join(STATES).join(&state);
         self.expect(&path, &state, &format!("state {index}"))?;
         Ok(path)
     }

@@ -1,8 +1,8 @@
 //! Whether an offer fits requirements, and if not, why, in words for both sides.
 
 use opengpu_types::{
-    Address, Amount, DeviceClass, Millis, Money, Offer, Permille, Precision, ProgramKind, Region,
-    Requirements, Runtime, Set, Trust,
+    Address, Amount, Class, CloseReason, DeviceClass, LeasePhase, Millis, Money, Offer, Permille,
+    Precision, ProgramKind, Region, Requirements, Runtime, Set, Task, Trust,
 };
 use std::fmt;
 
@@ -196,6 +196,22 @@ impl fmt::Display for Mismatch {
             ),
         }
     }
+}
+
+/// How often one provider may lease one task.
+const MOST_TRIES: usize = 3;
+
+/// Whether a provider may bid for a task after what it did for it before: who was silent or gave it back
+/// in good standing may, a few times, because a bid is a sign of life. Copies are of different providers,
+/// and what a predicate refused once it refuses again.
+pub fn may_return(task: &Task, provider: &Address) -> bool {
+    let once = matches!(task.spec.class, Class::Replicate(_) | Class::Predicate(_));
+    let excused = |phase| {
+        use CloseReason::{Released, Silent};
+        !once && matches!(phase, LeasePhase::Closed { reason: Silent | Released })
+    };
+    let mut own = task.leases.iter().filter(|lease| lease.provider == *provider);
+    own.clone().count() < MOST_TRIES && own.all(|lease| excused(lease.phase))
 }
 
 #[cfg(test)]

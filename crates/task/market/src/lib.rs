@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!   requirements ──[fit]── offers ──► candidates, or reasons in words
+//!   task ──[demand]──► what one more lease may cost and take
 //!   candidates ──[score]── bids ──► costs in money: rate, time, reliability, distance
 //!   costs ──[auction] one task, [clearing] many with shared devices──► awards at the second score
 //!   leases ──[reputation]──► how reliable an account is
 //!   leased devices ──[index]──► what a second of a class costs, and what a client is quoted
+//!   task, standing offers ──[holders]──► who keeps what a lease has made, beside its provider
 //! ```
 //!
 //! Pure and in integers: the ledger, the client's quote and the provider's agent use this same code,
@@ -13,7 +15,9 @@
 
 pub mod auction;
 pub mod clearing;
+pub mod demand;
 pub mod fit;
+pub mod holders;
 pub mod index;
 pub mod reputation;
 pub mod score;

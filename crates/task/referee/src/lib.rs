@@ -5,6 +5,7 @@
 //! (fuel, memory, depth of calls) are counted and not measured, and nothing depends on the machine.
 //!
 //! - [`wasm`]: programs in WebAssembly, without floats and without anything from outside.
+//! - [`predicate`]: programs in WebAssembly that judge an output.
 //! - [`wgsl`]: kernels in WGSL, with integers only and with nothing left to the device.
 //!
 //! The interpreters and their tables of costs are consensus: their versions are pinned exactly, and
@@ -14,5 +15,6 @@
 
 #[cfg(feature = "generate")]
 pub mod generate;
+pub mod predicate;
 pub mod wasm;
 pub mod wgsl;

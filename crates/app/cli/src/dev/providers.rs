@@ -70,7 +70,7 @@ impl DevProvider {
 
     /// Whether it stands on the chain and answers its owner.
     fn is_ready(&self) -> bool {
-        let report = tell(&self.folder.socket(), Wanted::Status);
+        let report = tell(&self.folder.socket(), &Wanted::Status);
         report.is_ok_and(|report| report.on_chain.is_some())
     }
 }
@@ -132,6 +132,7 @@ fn settings(network: &Network, measured: &Measured) -> Settings {
         relay: Some(network.relay_url()),
         direct: Some(([127, 0, 0, 1], 0).into()),
         quota_gib: 16,
+        hold_gib: 4,
     }
 }
 

@@ -44,7 +44,9 @@ pub(crate) enum Command {
 }
 
 pub(crate) use part::Target;
-pub(crate) use run::{input, run_here};
+pub(crate) use run::run_here;
+#[cfg(target_os = "linux")]
+pub(crate) use shell::of_image;
 
 /// Where an output goes; what cannot be written is found before the run and not after it.
 pub(crate) fn target<'a>(path: Option<&'a Path>, input: Option<&Path>) -> Result<Target<'a>> {

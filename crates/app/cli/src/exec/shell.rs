@@ -129,13 +129,16 @@ fn open(image: &str) -> Result<Root> {
     } else {
         image::named(image, &cache, limits)
     };
-    opened.map(|image| Root::Image(image.root)).map_err(|error| {
-        let exit = match error {
-            ImageError::System { .. } => Exit::Failed,
-            _ => Exit::Usage,
-        };
-        Complaint::new(exit, error.to_string()).hint(error.fix()).into()
-    })
+    opened.map(|image| Root::Image(image.root)).map_err(|error| of_image(error).into())
+}
+
+/// Why there is no image, with what helps.
+pub(crate) fn of_image(error: ImageError) -> Complaint {
+    let exit = match error {
+        ImageError::System { .. } => Exit::Failed,
+        _ => Exit::Usage,
+    };
+    Complaint::new(exit, error.to_string()).hint(error.fix())
 }
 
 /// The first screen, no mouse, no brackets around what is pasted, a cursor, plain letters.

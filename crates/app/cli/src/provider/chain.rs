@@ -20,12 +20,9 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-/// How often a node is asked for a new block.
-const LOOK_EVERY: Duration = Duration::from_millis(80);
 /// Blocks that an operation may wait: what is repeated must not come twice much later.
 const VALID_FOR: u64 = 120;
 /// How long an operation may take to be final.
@@ -191,15 +188,12 @@ impl Chain for NodeChain {
     }
 
     fn next(&self, after: Height, patience: Duration) -> Result<Option<Final>, ChainError> {
-        let begin = Instant::now();
-        while self.seen.load(Ordering::Relaxed) <= after.0 {
-            if self.tip()?.height > after {
-                break;
-            }
-            if begin.elapsed() >= patience {
+        if self.seen.load(Ordering::Relaxed) <= after.0 {
+            let status = self.rpc.wait_for_block(after, patience).map_err(told)?;
+            self.seen.fetch_max(status.height.0, Ordering::Relaxed);
+            if status.height <= after {
                 return Ok(None);
             }
-            thread::sleep(LOOK_EVERY.min(patience));
         }
         match self.block(after.next()) {
             Ok(block) => Ok(Some(block)),

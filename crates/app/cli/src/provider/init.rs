@@ -69,6 +69,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "GIB", default_value_t = 64,
           value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     quota: u64,
+    /// GiB that it holds for leases of other providers, which cannot be read here: so states and outputs
+    /// survive their provider. With 0 it holds nothing.
+    #[arg(long, value_name = "GIB", default_value_t = settings::HOLD_GIB,
+          value_parser = clap::value_parser!(u64).range(0..=1_048_576))]
+    hold: u64,
     #[command(flatten)]
     measuring: Measuring,
     /// Replace the settings that are there; its identity stays.
@@ -119,6 +124,7 @@ impl Arguments {
             relay: self.relay.clone(),
             direct: Some(self.direct),
             quota_gib: self.quota,
+            hold_gib: self.hold,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! `opengpu provider`: a provider's folder, the provider itself, and what its owner asks of it.
 
+mod auctions;
+mod bid;
 mod book;
 mod chain;
 mod control;
@@ -53,6 +55,10 @@ enum Verb {
     Resume,
     /// End what is open, and take no more.
     Drain,
+    /// Show open auctions: what they want, what a bid of yours would cost, and what was decided.
+    Auctions(auctions::Arguments),
+    /// Bid by hand, also below the floor and where the policy does not bid.
+    Bid(bid::Arguments),
     /// Show leases that ended, and what they brought.
     Earnings(earnings::Arguments),
     /// Print a unit of systemd that keeps the provider running.
@@ -62,7 +68,7 @@ enum Verb {
 pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
     let folder = Folder::new(command.data.unwrap_or_else(|| start::usual(context)));
     let ask = |wanted| {
-        let report = tell(&folder.socket(), wanted)?;
+        let report = tell(&folder.socket(), &wanted)?;
         context.output.show(&report, report::Report::text)
     };
     match command.verb {
@@ -74,6 +80,8 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
         Verb::Pause => ask(Wanted::Pause),
         Verb::Resume => ask(Wanted::Resume),
         Verb::Drain => ask(Wanted::Drain),
+        Verb::Auctions(arguments) => auctions::run(context, &folder, &arguments),
+        Verb::Bid(arguments) => bid::run(context, &folder, &arguments),
         Verb::Earnings(arguments) => earnings::run(context, &folder, &arguments),
         Verb::Unit(arguments) => unit::run(context, &folder, &arguments),
     }

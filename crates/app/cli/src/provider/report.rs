@@ -3,7 +3,7 @@
 use crate::output::{lines, table};
 use opengpu_agent::{
     Status,
-    core::{Stage, Wish},
+    core::{BidStage, BidStatus, Stage, Wish},
 };
 use opengpu_types::{Address, ProviderStatus};
 use serde::{Deserialize, Serialize};
@@ -25,8 +25,12 @@ pub(crate) struct Report {
     pub(crate) relay: String,
     /// Its open leases.
     pub(crate) leases: Vec<Held>,
+    /// Its open bids.
+    pub(crate) bids: Vec<Placed>,
     /// Bytes of inputs and outputs.
     pub(crate) stored_bytes: u64,
+    /// Bytes that are held for leases of other providers.
+    pub(crate) held_bytes: u64,
     /// Leases that ended since it was started.
     pub(crate) ended_leases: u64,
     /// What was paid for them.
@@ -39,6 +43,20 @@ pub(crate) struct Held {
     pub(crate) lease: String,
     pub(crate) stage: String,
     pub(crate) segment: Option<u32>,
+    /// Until which segment another provider holds what it made.
+    pub(crate) held_until: Option<u32>,
+}
+
+/// A bid.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Placed {
+    pub(crate) task: String,
+    /// Which offer.
+    pub(crate) offer: u8,
+    pub(crate) rate_per_second: String,
+    /// Whether the owner has bid, and not the policy.
+    pub(crate) by_hand: bool,
+    pub(crate) stage: String,
 }
 
 /// What else decides whether it earns.
@@ -58,6 +76,7 @@ impl Report {
             lease: held.lease.to_string(),
             stage: stage(held.stage).to_owned(),
             segment: held.segment.map(|segment| segment.0),
+            held_until: held.held.map(|segment| segment.0),
         });
         let on_chain = provider.map(|provider| match provider.status {
             ProviderStatus::Active => "active",
@@ -72,7 +91,9 @@ impl Report {
             stake: provider.map(|provider| provider.stake.to_string()),
             relay,
             leases: leases.collect(),
+            bids: status.bids.iter().map(Placed::new).collect(),
             stored_bytes: status.stored,
+            held_bytes: status.holding,
             ended_leases: status.earned.leases,
             paid: status.earned.paid.to_string(),
         }
@@ -89,16 +110,45 @@ impl Report {
             ("stake", stake),
             ("relay", self.relay.clone()),
             ("stored", format!("{} MiB", self.stored_bytes >> 20)),
+            ("for others", format!("{} MiB", self.held_bytes >> 20)),
             ("since start", format!("{} leases, {} oGPU", self.ended_leases, self.paid)),
         ]);
-        if self.leases.is_empty() {
-            return head;
+        let mut text = head;
+        if !self.leases.is_empty() {
+            let rows = self.leases.iter().map(|held| {
+                let segment = held.segment.map_or_else(|| "-".to_owned(), |it| it.to_string());
+                let until = held.held_until.map(|it| format!("until {it}"));
+                let elsewhere = until.unwrap_or_else(|| "nothing".to_owned());
+                [held.lease.clone(), held.stage.clone(), segment, elsewhere]
+            });
+            let head = ["lease", "stage", "segment", "held elsewhere"];
+            text.push_str(&format!("\n\n{}", table(head, rows)));
         }
-        let rows = self.leases.iter().map(|held| {
-            let segment = held.segment.map_or_else(|| "-".to_owned(), |it| it.to_string());
-            [held.lease.clone(), held.stage.clone(), segment]
-        });
-        format!("{head}\n\n{}", table(["lease", "stage", "segment"], rows))
+        if !self.bids.is_empty() {
+            let rows = self.bids.iter().map(|it| {
+                let by = if it.by_hand { "you" } else { "policy" };
+                [it.task.clone(), it.rate_per_second.clone(), by.to_owned(), it.stage.clone()]
+            });
+            text.push_str(&format!("\n\n{}", table(["bid for", "rate/s", "by", "stage"], rows)));
+        }
+        text
+    }
+}
+
+impl Placed {
+    pub(crate) fn new(bid: &BidStatus) -> Self {
+        let stage = match bid.stage {
+            BidStage::Sent => "on its way",
+            BidStage::Sealed => "sealed",
+            BidStage::Opened => "opened",
+        };
+        Self {
+            task: bid.task.to_string(),
+            offer: bid.offer,
+            rate_per_second: bid.rate.to_string(),
+            by_hand: bid.by_hand,
+            stage: stage.to_owned(),
+        }
     }
 }
 
@@ -148,7 +198,7 @@ fn standing(status: &Status, around: Around) -> String {
 mod tests {
     use super::*;
     use opengpu_agent::LeaseStatus;
-    use opengpu_types::{Digest, LeaseId, SegmentIndex, TaskId};
+    use opengpu_types::{Amount, Digest, LeaseId, SegmentIndex, TaskId};
 
     const AROUND: Around = Around { open: true, idle_only: false };
 
@@ -157,13 +207,27 @@ mod tests {
         let mut status = Status::default();
         assert!(standing(&status, AROUND).contains("does not know it yet"));
         let lease = LeaseId { task: TaskId(Digest([1; 32])), number: 0 };
-        let held = |stage| LeaseStatus { lease, stage, segment: Some(SegmentIndex(3)) };
+        let held = |stage| LeaseStatus { lease, stage, segment: Some(SegmentIndex(3)), held: None };
         status.leases = vec![held(Stage::Settling)];
         assert!(standing(&status, AROUND).contains("begins or ends"));
         status.leases = vec![held(Stage::Settling), held(Stage::Running)];
         assert_eq!(standing(&status, AROUND), "earning now");
+        let bid = BidStatus {
+            task: lease.task,
+            offer: 0,
+            rate: Amount::whole(2),
+            by_hand: true,
+            stage: BidStage::Sealed,
+        };
+        status.bids = vec![bid, BidStatus { by_hand: false, ..bid }];
         let report = Report::new(Address::ZERO, String::new(), &status, AROUND);
+        let told = report.text();
+        assert!(told.contains("you") && told.contains("policy"), "who bids is told: {told}");
         assert!(report.text().contains("being settled"), "{}", report.text());
+        assert!(report.text().contains("nothing"), "that nothing is held is told");
+        status.leases = vec![LeaseStatus { held: Some(SegmentIndex(2)), ..held(Stage::Running) }];
+        let until = Report::new(Address::ZERO, String::new(), &status, AROUND);
+        assert!(until.text().contains("until 2"), "{}", until.text());
         let json = serde_json::to_string(&report).unwrap();
         assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
     }

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use std::{fmt::Write as _, net::SocketAddr, str::FromStr};
 
 /// The lines of the file: name, meaning, and an example where nothing need be said.
-const ABOUT: [(&str, &str, &str); 16] = [
+const ABOUT: [(&str, &str, &str); 17] = [
     ("rate", "Least for a second of the device.", "\"0.001 oGPU\""),
     ("kilowatt-hour", "Or: what a kilowatt-hour costs you.", "\"0.30 USD\""),
     ("margin", "What you want beside it, as a part of it.", "\"50%\""),
@@ -36,7 +36,15 @@ const ABOUT: [(&str, &str, &str); 16] = [
     ("relay", "Relay through which clients reach it.", "\"https://relay.example\""),
     ("direct", "UDP socket for direct links.", "\"0.0.0.0:0\""),
     ("quota-gib", "GiB that inputs and outputs may take.", ""),
+    ("hold-gib", "GiB that it holds, unread, for leases of other providers; 0 for none.", ""),
 ];
+
+/// GiB that are held for others unless something else is said.
+pub(crate) const HOLD_GIB: u64 = 4;
+
+const fn usual_hold() -> u64 {
+    HOLD_GIB
+}
 
 /// Settings of a provider, as they stand in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -62,6 +70,8 @@ pub(crate) struct Settings {
     pub(crate) relay: Option<String>,
     pub(crate) direct: Option<SocketAddr>,
     pub(crate) quota_gib: u64,
+    #[serde(default = "usual_hold")]
+    pub(crate) hold_gib: u64,
 }
 
 impl Settings {
@@ -88,7 +98,7 @@ impl Settings {
     }
 
     /// What stands in the file, in the sequence of [`ABOUT`].
-    fn values(&self) -> [Option<String>; 16] {
+    fn values(&self) -> [Option<String>; 17] {
         let quoted = |value: &Option<String>| value.as_deref().map(toml_text);
         [
             quoted(&self.rate),
@@ -107,6 +117,7 @@ impl Settings {
             quoted(&self.relay),
             self.direct.map(|it| toml_text(&it.to_string())),
             Some(self.quota_gib.to_string()),
+            Some(self.hold_gib.to_string()),
         ]
     }
 
@@ -224,6 +235,7 @@ pub(crate) fn sample() -> Settings {
         relay: Some("http://127.0.0.1:26800".to_owned()),
         direct: Some("0.0.0.0:0".parse().unwrap()),
         quota_gib: 64,
+        hold_gib: 2,
     }
 }
 
@@ -252,6 +264,9 @@ mod tests {
         };
         assert_eq!(Settings::read(&power.write()).unwrap(), power);
         assert!(matches!(power.floor().unwrap(), Floor::Power { .. }));
+        // A file from before says nothing of it.
+        let older = Settings::read(&settings.write().replace("hold-gib = 2", "")).unwrap();
+        assert_eq!(older, Settings { hold_gib: HOLD_GIB, ..settings });
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   folder, wallet, node ─► Agent ─► announced ─► ready ─► a signal: the agent ends, leases stay open
-//!                             ├─► agent.sock: status, pause, resume, drain
+//!                             ├─► agent.sock: status, pause, resume, drain, auctions, bid
 //!                             └─► earnings.csv
 //! ```
 
 use super::{
+    auctions, bid,
     book::Book,
     chain::NodeChain,
     control::{Wanted, listen, serve},
@@ -30,7 +31,7 @@ use opengpu_agent::{
 use opengpu_exec::Launch;
 use opengpu_link::Quota;
 use opengpu_types::{Address, Amount, Millis};
-use serde_json::json;
+use serde_json::{Value, json};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     flag,
@@ -96,7 +97,7 @@ pub(crate) fn run(context: &Context, folder: &Folder, arguments: &Arguments) -> 
         idle_only: policy.idle_only,
     };
     let listener = listen(&folder.socket())?;
-    spawn("provider-socket", move || serve(&listener, |wanted| desk.answer(wanted)))?;
+    spawn("provider-socket", move || serve(&listener, |wanted| desk.answer(&wanted)))?;
     let book = Book::open(folder)?;
     let (book_chain, book_stop) = (Arc::clone(&chain), Arc::clone(&stop));
     let book = spawn("provider-book", move || book.keep(&*book_chain, &book_stop))?;
@@ -136,6 +137,7 @@ fn config(folder: &Folder, settings: &Settings, device: Option<String>) -> Resul
     opengpu_client::wallet::create_folder(&state)?;
     let mut config = Config::new(state, link, *secrets.sealing, launch, settings.policy()?);
     config.quota = Quota::of(settings.quota_gib.saturating_mul(1 << 30));
+    config.hold = settings.hold_gib.saturating_mul(1 << 30);
     Ok(config)
 }
 
@@ -197,9 +199,23 @@ struct Desk {
 }
 
 impl Desk {
-    /// Does what is wanted and says where it stands; nothing once the agent has ended.
-    fn answer(&self, wanted: Wanted) -> Option<Report> {
+    /// Does what is wanted and answers; nothing once the agent has ended.
+    fn answer(&self, wanted: &Wanted) -> Option<Value> {
         let agent = self.agent.upgrade()?;
+        let answer = match wanted {
+            Wanted::Auctions { task, offer } => {
+                serde_json::to_value(auctions::seen(&agent, task.as_deref(), *offer))
+            }
+            Wanted::Bid { task, rate, offer } => {
+                serde_json::to_value(bid::place(&agent, task, rate, *offer))
+            }
+            wanted => serde_json::to_value(self.report(&agent, wanted)),
+        };
+        answer.ok()
+    }
+
+    /// Where it stands once it was told the wish.
+    fn report(&self, agent: &Agent, wanted: &Wanted) -> Report {
         let mut status = agent.status();
         if let Some(wish) = wanted.wish() {
             if let Err(error) = keep_wish(&self.folder, wish) {
@@ -210,7 +226,7 @@ impl Desk {
         }
         let relay = agent.contact().relay.as_str().to_owned();
         let around = Around { open: self.hours.contains(now()), idle_only: self.idle_only };
-        Some(Report::new(self.account, relay, &status, around))
+        Report::new(self.account, relay, &status, around)
     }
 }
 

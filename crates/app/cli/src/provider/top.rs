@@ -20,7 +20,7 @@ const CLEAR: &str = "\x1b[2J\x1b[H";
 pub(crate) fn run(context: &Context, folder: &Folder) -> Result<()> {
     let clear = if io::stdout().is_terminal() { CLEAR } else { "" };
     loop {
-        let report = tell(&folder.socket(), Wanted::Status)?;
+        let report = tell(&folder.socket(), &Wanted::Status)?;
         write!(io::stdout().lock(), "{clear}")?;
         context.output.show_line(&report, |report| format!("{}\n", report.text()))?;
         thread::sleep(EVERY);

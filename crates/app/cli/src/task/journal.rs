@@ -79,6 +79,9 @@ pub(super) fn words(lease: u8, happening: &Happening) -> Option<String> {
         Happening::Begun { segments } => format!("lease {lease}: begun, {segments} segments"),
         Happening::Kept { segment } => format!("lease {lease}: state after {segment} kept here"),
         Happening::Fetched => format!("lease {lease}: output fetched"),
+        Happening::Rescued { segment } => {
+            format!("lease {lease}: output until {segment} fetched from another holder")
+        }
         Happening::Trouble { what } => {
             format!("lease {lease}: {}; trying again", what.replace(char::is_control, " "))
         }

@@ -44,7 +44,12 @@ pub(super) fn run(
         let told = format!("1 to {MOST} tasks run at once, not {}", inputs.len());
         return Err(Complaint::usage(told).into());
     }
-    let each = share(wanted.budget, inputs.len())?;
+    let check = wanted.check()?;
+    if let Some(check) = &check {
+        let taken = inputs.iter().try_for_each(|input| check.takes(input));
+        taken.map_err(|error| Complaint::usage(error.to_string()))?;
+    }
+    let each = share(wanted.budget(), inputs.len())?;
     let dollar = context.rpc.parameters()?.parameters.market.dollar;
     let escrow = each.in_tokens(dollar).context("the budget is larger than money can be")?;
     let question = format!(
@@ -59,7 +64,7 @@ pub(super) fn run(
     let (mut tasks, mut failed) = (Vec::new(), None);
     for input in inputs {
         let spec = wishes.spec(program, ArtifactId::of(input));
-        let packed = client.pack(program, input, spec);
+        let packed = client.pack(program, input, check.as_ref(), spec);
         let submitted = packed.and_then(|it| client.submit(&keypair, &it, each, escrow));
         match submitted {
             Ok(id) => {

@@ -21,7 +21,7 @@ pub(crate) mod quote;
 pub(crate) mod receipt;
 pub(crate) mod run;
 pub(crate) mod sweep;
-mod wanted;
+pub(crate) mod wanted;
 
 use crate::context::Context;
 use anyhow::Result;

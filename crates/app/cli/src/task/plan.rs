@@ -9,7 +9,10 @@ use crate::{
 use anyhow::Result;
 use opengpu_client::market;
 use opengpu_exec::Program;
-use opengpu_sdk::quote::{Quote, quote};
+use opengpu_sdk::{
+    Check,
+    quote::{Quote, quote},
+};
 use opengpu_types::{
     Address, Allocating, Amount, ArtifactId, Class, Eyes, MarketParameters, Spec, Trust,
 };
@@ -22,6 +25,10 @@ const SHOWN: usize = 5;
 pub(super) struct Plan {
     pub(super) program: Program,
     pub(super) input: Vec<u8>,
+    /// What judges the output.
+    pub(super) check: Option<Check>,
+    /// Where it comes from, in words.
+    from: String,
     pub(super) spec: Spec,
     /// Tokens that the budget is now.
     pub(super) escrow: Amount,
@@ -33,15 +40,22 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn make(context: &Context, wanted: &Wanted, client: Address) -> Result<Self> {
         let program = wanted.open(&context.home)?;
-        let input = crate::exec::input(&program, wanted.input.as_deref())?;
+        let input = crate::input::read(&program, wanted.input.as_deref())?;
+        let check = wanted.check()?;
+        if let Some(check) = &check {
+            check.takes(&input).map_err(|error| Complaint::usage(error.to_string()))?;
+        }
         let spec = wanted.wishes()?.spec(&program, ArtifactId::of(&input));
         let parameters: MarketParameters = context.rpc.parameters()?.parameters.market;
         let large = || Complaint::usage("the budget is larger than money can be");
-        let escrow = wanted.budget.in_tokens(parameters.dollar).ok_or_else(large)?;
+        let escrow = wanted.budget().in_tokens(parameters.dollar).ok_or_else(large)?;
         let lock = parameters.client_lock.of(escrow);
         let offers = market::offers(&context.rpc)?;
         let quote = quote(&spec, escrow, &client, &offers, parameters.dollar);
-        Ok(Self { program, input, spec, escrow, lock, quote })
+        let from =
+            wanted.input.as_deref().map(|given| format!(" of {}", crate::input::shown(given)));
+        let from = from.unwrap_or_default();
+        Ok(Self { program, input, check, from, spec, escrow, lock, quote })
     }
 
     pub(super) fn json(&self) -> Value {
@@ -63,6 +77,8 @@ impl Plan {
             "escrow": self.escrow.to_string(),
             "lock": self.lock.to_string(),
             "trust": self.spec.requirements.trust.to_string(),
+            "check": self.check.as_ref().map(|check| check.id().to_string()),
+            "comparable": self.spec.class != Class::Nothing,
             "fitting": fitting.collect::<Vec<_>>(),
             "others": others.collect::<Vec<_>>(),
         })
@@ -77,14 +93,14 @@ impl Plan {
         let manifest = &self.program.manifest;
         let told = facts([
             ("program", format!("{} ({}), {segments} segments", manifest.name, manifest.kind)),
-            ("input", format!("{} bytes", self.input.len())),
+            ("input", format!("{} bytes{}", self.input.len(), self.from)),
             ("work", format!("{} million {} operations", work.amount, work.measure)),
             ("at most", format!("{} oGPU, and {} held until the end", self.escrow, self.lock)),
             ("at longest", span(requirements.longest)),
             ("found by", finding.to_owned()),
-            ("trust", format!("{}: {}", requirements.trust, trust(requirements.trust))),
+            ("trust", format!("{}: {}", requirements.trust, checked(&self.spec))),
             ("compared", compared(self.spec.class).to_owned()),
-            ("who sees it", eyes(self.spec.eyes).to_owned()),
+            ("who sees it", seen(&self.spec).to_owned()),
         ]);
         format!("{told}\n\n{}", self.offers())
     }
@@ -124,6 +140,27 @@ impl Plan {
     }
 }
 
+/// How far a task is checked.
+const fn checked(spec: &Spec) -> &'static str {
+    match spec.class {
+        Class::Predicate(_) => "your check decides, in the block that takes the output",
+        Class::Nothing if matches!(spec.requirements.trust, Trust::Checked) => {
+            "the provider commits to its output on chain, and nobody can check that it is right"
+        }
+        _ => trust(spec.requirements.trust),
+    }
+}
+
+/// Who sees the data of a task.
+const fn seen(spec: &Spec) -> &'static str {
+    match spec.class {
+        Class::Predicate(_) => {
+            "everybody: the chain shows input and output of what it judges; the program only its provider"
+        }
+        _ => eyes(spec.eyes),
+    }
+}
+
 /// What a trust level means here and now.
 const fn trust(trust: Trust) -> &'static str {
     match trust {
@@ -139,13 +176,18 @@ const fn trust(trust: Trust) -> &'static str {
 
 const fn compared(class: Class) -> &'static str {
     match class {
-        Class::Nothing => "it cannot be repeated exactly",
+        Class::Nothing => {
+            "not at all: it may do anything, so nobody checks it; --copies 2 has two providers run it, \
+             and compares their outputs"
+        }
         Class::Exact => "every byte is the same wherever it runs",
         Class::Tolerance => "numbers may differ a little",
         Class::Likelihood => "words may differ as the model allows",
         Class::Perceptual => "pictures that look the same are the same",
         Class::Replicate(_) => "outputs of several providers must be equal",
-        Class::Predicate(_) => "a program of yours judges the output",
+        Class::Predicate(_) => {
+            "paid only if your check accepts the output, on chain; nobody repeats the work"
+        }
         Class::Attested => "the device vouches for it",
     }
 }

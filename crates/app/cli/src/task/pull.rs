@@ -109,6 +109,7 @@ pub(super) fn conclude(
     place.put(&output)?;
     let took = Millis(at.0.saturating_sub(task.submitted.0));
     let (address, kept) = (ArtifactId::of(&output), client.record(id).output());
+    let leaves: usize = client.traces(id, task)?.values().map(|trace| trace.segments().len()).sum();
     let providers: Vec<_> = task.leases.iter().map(|lease| lease.provider.to_string()).collect();
     let data = json!({
         "task": id.to_string(),
@@ -120,6 +121,7 @@ pub(super) fn conclude(
         "output": address.to_string(),
         "output_file": kept,
         "bytes": output.len(),
+        "leaves": leaves,
     });
     if matches!(place.target, Target::Stdout) {
         return Ok(());
@@ -133,6 +135,7 @@ pub(super) fn conclude(
             ("run by", providers.join(", ")),
             ("output", format!("{} bytes, as committed to on chain", output.len())),
             ("", kept.display().to_string()),
+            ("leaves", format!("{leaves} segments as their root on chain says")),
         ])
     })
 }

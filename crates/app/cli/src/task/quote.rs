@@ -15,13 +15,13 @@ pub(crate) struct Arguments {
     from: Option<String>,
 }
 
-pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(context: &Context, arguments: Arguments) -> Result<()> {
     context.make_home()?;
     // Whoever has no key yet may look.
     let client = match context.wallet_name(arguments.from.as_deref()) {
         Ok(name) => context.address(&name)?,
         Err(_) => Address::ZERO,
     };
-    let plan = Plan::make(context, &arguments.wanted, client)?;
+    let plan = Plan::make(context, &arguments.wanted.resolve()?.wanted, client)?;
     context.output.show(&plan.json(), |_| plan.text())
 }

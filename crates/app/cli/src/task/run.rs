@@ -8,8 +8,11 @@ use super::{
 };
 use crate::{
     context::Context,
-    examples, exec,
+    exec,
     exit::{Complaint, Exit},
+    input,
+    output::table,
+    project::{PROJECT, Project},
 };
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -48,16 +51,31 @@ pub(crate) struct Arguments {
     local: bool,
 }
 
-pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
-    let Arguments { wanted, out, .. } = arguments;
+pub(crate) fn run(context: &Context, mut arguments: Arguments) -> Result<()> {
+    if arguments.wanted.program.is_none()
+        && let Some(project) = Project::load(&std::env::current_dir()?)?
+    {
+        return list(context, &project);
+    }
     context.make_home()?;
+    let task = arguments.wanted.resolve()?;
+    // Where nothing is submitted nothing is split.
+    let splits = !(arguments.local || arguments.dry_run || arguments.detach);
+    arguments.split = arguments.split.or(task.split.filter(|_| splits));
+    arguments.out = arguments.out.or(task.out.filter(|_| !arguments.detach));
+    arguments.wanted = task.wanted;
+    let Arguments { wanted, out, .. } = &arguments;
     if arguments.local {
-        let program = examples::folder(&context.home, &wanted.program)?;
-        return exec::run_here(context, &program, wanted.input.clone(), out.clone());
+        if wanted.check()?.is_some() {
+            let complaint = Complaint::usage("--check judges on chain, and --local leaves it out");
+            return Err(complaint.hint("leave one of them out").into());
+        }
+        let program = wanted.open(&context.home)?;
+        return exec::run_here(context, program.folder(), wanted.input.clone(), out.clone());
     }
     let name = context.wallet_name(arguments.from.as_deref())?;
     if let Some(parts) = arguments.split {
-        return run_split(context, arguments, &name, parts);
+        return run_split(context, &arguments, &name, parts);
     }
     let plan = Plan::make(context, wanted, context.address(&name)?)?;
     if arguments.dry_run {
@@ -68,8 +86,8 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     plan.check()?;
     context.confirm(&format!("Run it for at most {} oGPU?", plan.escrow))?;
     let (client, keypair) = (client(context)?, context.unlock(&name)?);
-    let packed = client.pack(&plan.program, &plan.input, plan.spec.clone())?;
-    let id = client.submit(&keypair, &packed, wanted.budget, plan.escrow)?;
+    let packed = client.pack(&plan.program, &plan.input, plan.check.as_ref(), plan.spec.clone())?;
+    let id = client.submit(&keypair, &packed, wanted.budget(), plan.escrow)?;
     context.output.note(format!("task {id}"));
     if arguments.detach {
         attend_in_background(context, id)?;
@@ -82,12 +100,27 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     attend(context, &client, id, &place)
 }
 
+/// The tasks that can be named here.
+fn list(context: &Context, project: &Project) -> Result<()> {
+    let rows = project.list();
+    if rows.is_empty() {
+        let complaint = Complaint::usage(format!("which program? {PROJECT} defines no tasks"));
+        return Err(complaint.hint("write one as [tasks.NAME] with a `program`").into());
+    }
+    let json = |[name, program, about]: &[String; 3]| json!({ "name": name, "program": program, "about": about });
+    let data: Vec<_> = rows.iter().map(json).collect();
+    context.output.show(&data, |_| table(["task", "program", "about"], rows.clone()))
+}
+
 /// Runs parts of the input at the same time, and joins what comes out.
 fn run_split(context: &Context, arguments: &Arguments, name: &str, parts: u8) -> Result<()> {
     let Arguments { wanted, out, .. } = arguments;
     let target = exec::target(out.as_deref(), wanted.input.as_deref())?;
+    if input::is_folder(wanted.input.as_deref()) {
+        return Err(Complaint::usage("a folder has no lines to split").into());
+    }
     let program = wanted.open(&context.home)?;
-    let input = exec::input(&program, wanted.input.as_deref())?;
+    let input = input::read(&program, wanted.input.as_deref())?;
     let inputs = many::split(&input, usize::from(parts));
     let done = many::run(context, wanted, name, &program, &inputs)?;
     let output: Vec<u8> = done.iter().flat_map(|done| &done.output).copied().collect();

@@ -1,7 +1,7 @@
 //! `opengpu sweep`: a program on many values under one budget.
 
 use super::{many, wanted::Wanted};
-use crate::{context::Context, exit::Complaint, output::table};
+use crate::{context::Context, exit::Complaint, input, output::table};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use opengpu_exec::artifact;
@@ -26,9 +26,10 @@ pub(crate) struct Arguments {
     out: PathBuf,
 }
 
-pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(context: &Context, arguments: Arguments) -> Result<()> {
     context.make_home()?;
-    let Arguments { wanted, out, .. } = arguments;
+    let Arguments { wanted, out, .. } = &arguments;
+    let wanted = &wanted.clone().resolve()?.wanted;
     let name = context.wallet_name(arguments.from.as_deref())?;
     let program = wanted.open(&context.home)?;
     let values = match &arguments.values {
@@ -41,7 +42,10 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
     };
     let base = match &wanted.input {
         None => None,
-        Some(path) => Some(crate::exec::input(&program, Some(path))?),
+        Some(path) if input::is_folder(Some(path)) => {
+            return Err(Complaint::usage("a value does not stand in a folder").into());
+        }
+        Some(path) => Some(input::read(&program, Some(path))?),
     };
     let inputs = values.iter().map(|value| fill(base.as_deref(), value));
     let inputs: Vec<_> = inputs.collect::<Result<_>>()?;

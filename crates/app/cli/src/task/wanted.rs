@@ -1,26 +1,44 @@
-//! What a client wants, as options that `quote` and `run` share.
+//! What a client wants, as options that `quote`, `run` and `sweep` share.
 
-use crate::{examples, exit::Complaint, values};
+use crate::{
+    examples,
+    exit::Complaint,
+    input,
+    made::{self, Making},
+    project::{self, PROJECT, Project, Task},
+    values,
+};
 use anyhow::Result;
 use clap::Args;
 use opengpu_exec::Program;
-use opengpu_sdk::Wishes;
+use opengpu_sdk::{Check, Wishes};
 use opengpu_types::{
     Address, Allocating, Amount, DeviceClass, Eyes, List, Measure, Millis, Money, Permille, Region,
     Trust, Work,
 };
 use std::path::{Path, PathBuf};
 
-#[derive(Debug, Args)]
+/// What `--budget` is if nothing is said.
+const BUDGET: Money = Money::tokens(Amount::whole(1));
+/// How long a provider is looked for if nothing is said.
+const SEEK: Millis = Millis(60_000);
+
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Wanted {
-    /// Folder of the program, its program.toml, or the name of an example such as path-tracer.
-    pub(super) program: PathBuf,
-    /// File to read, `-` for standard input; the program's own example if none is given.
-    #[arg(short, long, value_name = "FILE")]
-    pub(super) input: Option<PathBuf>,
-    /// Most that all of it may cost: `2` are oGPU, `0.5usd` are dollars.
-    #[arg(long, value_name = "MONEY", default_value = "1", value_parser = values::money)]
-    pub(super) budget: Money,
+    /// What runs: the folder of a program, a script (.py, .sh, or with a #! line), an image
+    /// (image:NAME, or its OCI layout as a folder or .tar), a task of ./opengpu.toml, or an example
+    /// such as path-tracer.
+    pub(crate) program: Option<PathBuf>,
+    /// File, folder, http(s):// or s3:// address to read, `-` for standard input; the program's own
+    /// example if none is given.
+    #[arg(short, long, value_name = "INPUT")]
+    pub(crate) input: Option<PathBuf>,
+    /// A file that goes with a script or an image; may be repeated.
+    #[arg(long = "file", value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Most that all of it may cost: `2` are oGPU, `0.5usd` are dollars [default: 1].
+    #[arg(long, value_name = "MONEY", value_parser = values::money)]
+    budget: Option<Money>,
     /// Most that a second of one device may cost.
     #[arg(long, value_name = "MONEY", value_parser = values::money)]
     cap: Option<Money>,
@@ -30,21 +48,26 @@ pub(crate) struct Wanted {
     /// Millions of integer operations that it takes; guessed from the program's limit if not given.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     work: Option<u64>,
-    /// How far it is checked: fast, checked, replicated or confidential.
-    #[arg(long, value_name = "TRUST", default_value = "checked")]
-    trust: Trust,
+    /// How far it is checked: fast, checked, replicated or confidential [default: checked].
+    #[arg(long, value_name = "TRUST")]
+    trust: Option<Trust>,
     /// So many providers run the same, and their outputs are compared; implies `--trust replicated`.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(2..=8))]
     copies: Option<u8>,
+    /// What judges the output: a predicate in WebAssembly, or the name of an example that has one. Only
+    /// an output that it accepts is paid; nobody repeats the work, and the chain shows input and output
+    /// to everybody.
+    #[arg(long, value_name = "PREDICATE", conflicts_with = "copies")]
+    check: Option<PathBuf>,
     /// Hold a sealed auction, also for a small budget.
     #[arg(long, conflicts_with = "spot")]
     auction: bool,
     /// Take the best standing offer at once, also for a large budget.
     #[arg(long)]
     spot: bool,
-    /// Devices at once.
-    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=64))]
-    devices: u8,
+    /// Devices at once [default: 1].
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=64))]
+    devices: Option<u8>,
     /// Least memory of a device in MiB; that of the program if none is given.
     #[arg(long, value_name = "MIB")]
     memory: Option<u32>,
@@ -63,18 +86,101 @@ pub(crate) struct Wanted {
     /// Not this provider; may be repeated.
     #[arg(long = "not", value_name = "ADDRESS")]
     denied: Vec<Address>,
-    /// How long a provider is looked for.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::span)]
-    seek: Millis,
+    /// How long a provider is looked for [default: 60s].
+    #[arg(long, value_name = "TIME", value_parser = values::span)]
+    seek: Option<Millis>,
+    /// What a script or an image is given, after `--`.
+    #[arg(last = true, value_name = "ARGUMENTS")]
+    pub(crate) arguments: Vec<String>,
+    /// The folder that the program must not leave, if a file of that folder named it.
+    #[arg(skip)]
+    pub(crate) within: Option<PathBuf>,
 }
 
 impl Wanted {
-    pub(super) fn open(&self, home: &Path) -> Result<Program> {
-        examples::open(home, &self.program)
+    /// The same, with what a task of the project's file says where the command line is silent.
+    pub(super) fn resolve(mut self) -> Result<Task> {
+        let project = Project::load(&std::env::current_dir()?)?;
+        let Some(word) = self.program.take() else { return Err(unnamed(project.as_ref()).into()) };
+        let found = project.map(|project| project.task(&word)).transpose()?.flatten();
+        let Some(task) = found else {
+            self.program = Some(word);
+            return Ok(Task { wanted: self, ..Task::default() });
+        };
+        Ok(Task { wanted: self.over(task.wanted), ..task })
     }
 
-    pub(super) fn wishes(&self) -> Result<Wishes> {
-        if self.budget.amount == Amount::ZERO {
+    /// What is said here, else what is said there. Where, and in which way, a program runs is one choice.
+    fn over(self, base: Self) -> Self {
+        let Self { program, within, .. } = base;
+        let chosen = self.auction || self.spot;
+        Self {
+            program,
+            within,
+            input: self.input.or(base.input),
+            files: either(self.files, base.files),
+            arguments: either(self.arguments, base.arguments),
+            budget: self.budget.or(base.budget),
+            cap: self.cap.or(base.cap),
+            max_duration: self.max_duration.or(base.max_duration),
+            work: self.work.or(base.work),
+            // Copies decide the trust, so the two are one choice.
+            copies: if self.trust.is_some() { self.copies } else { self.copies.or(base.copies) },
+            trust: self.trust.or(base.trust),
+            auction: self.auction || (!chosen && base.auction),
+            spot: self.spot || (!chosen && base.spot),
+            devices: self.devices.or(base.devices),
+            memory: self.memory.or(base.memory),
+            classes: either(self.classes, base.classes),
+            regions: either(self.regions, base.regions),
+            reliability: self.reliability.or(base.reliability),
+            providers: self.providers,
+            denied: self.denied,
+            seek: self.seek.or(base.seek),
+            check: self.check.or(base.check),
+        }
+    }
+
+    /// The program, which is made if it is a script or an image.
+    pub(super) fn open(&self, home: &Path) -> Result<Program> {
+        let given = self.program.as_deref().unwrap_or(Path::new(""));
+        let making = Making {
+            files: &self.files,
+            arguments: &self.arguments,
+            folder: input::is_folder(self.input.as_deref()),
+            memory: self.memory,
+            longest: self.max_duration,
+        };
+        if let Some(program) = made::open(home, given, &making)? {
+            return Ok(program);
+        }
+        if !self.files.is_empty() || !self.arguments.is_empty() {
+            let told = "--file and arguments after `--` are for scripts and images";
+            let hint =
+                "a program says its `files`, and its `arguments` under [native], in program.toml";
+            return Err(Complaint::usage(told).hint(hint).into());
+        }
+        let program = examples::open(home, given)?;
+        if let Some(folder) = self.within.as_ref().filter(|_| given.exists()) {
+            project::confine(&program, folder)?;
+        }
+        Ok(program)
+    }
+
+    /// Most that all of it may cost.
+    pub(super) fn budget(&self) -> Money {
+        self.budget.unwrap_or(BUDGET)
+    }
+
+    /// What judges the output, if it can be run on chain.
+    pub(super) fn check(&self) -> Result<Option<Check>> {
+        let Some(path) = &self.check else { return Ok(None) };
+        let useless = |error| Complaint::usage(format!("{}: {error}", path.display()));
+        Ok(Some(Check::new(examples::predicate(path)?).map_err(useless)?))
+    }
+
+    pub(crate) fn wishes(&self) -> Result<Wishes> {
+        if self.budget().amount == Amount::ZERO {
             return Err(Complaint::usage("without a budget nothing runs").into());
         }
         let allocating = match (self.auction, self.spot) {
@@ -86,24 +192,88 @@ impl Wanted {
             cap: self.cap,
             longest: self.max_duration,
             work: self.work.map(|amount| Work { amount, measure: Measure::Integers }),
-            trust: if self.copies.is_some() { Trust::Replicated } else { self.trust },
+            trust: match (self.copies, self.trust) {
+                (Some(_), _) => Trust::Replicated,
+                (None, trust) => trust.unwrap_or(Trust::Checked),
+            },
             eyes: if self.providers.is_empty() { Eyes::Anyone } else { Eyes::Allowed },
             copies: self.copies,
+            check: self.check()?.as_ref().map(Check::id),
             allocating,
-            devices: self.devices,
+            devices: self.devices.unwrap_or(1),
             memory: self.memory,
             classes: few(&self.classes, "--class")?,
             regions: few(&self.regions, "--region")?,
             reliability: self.reliability.unwrap_or(Permille::ZERO),
             allowed: few(&self.providers, "--provider")?,
             denied: few(&self.denied, "--not")?,
-            patience: self.seek,
-            ..Wishes::new(self.budget)
+            patience: self.seek.unwrap_or(SEEK),
+            ..Wishes::new(self.budget())
         })
     }
+}
+
+fn either<T>(given: Vec<T>, base: Vec<T>) -> Vec<T> {
+    if given.is_empty() { base } else { given }
+}
+
+/// Nothing was named: what could be.
+fn unnamed(project: Option<&Project>) -> Complaint {
+    let complaint = Complaint::usage("which program?");
+    let names: Vec<_> =
+        project.into_iter().flat_map(Project::list).map(|[name, ..]| name).collect();
+    if names.is_empty() {
+        return complaint
+            .hint("name a folder, a script, an image or an example such as path-tracer");
+    }
+    complaint.hint(format!("tasks of {PROJECT}: {}", names.join(", ")))
 }
 
 fn few<T: Clone, const MAX: usize>(given: &[T], option: &str) -> Result<List<T, MAX>> {
     let too_many = |_| Complaint::usage(format!("{option} may be given {MAX} times"));
     Ok(List::new(given.to_vec()).map_err(too_many)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        wanted: Wanted,
+    }
+
+    fn line(words: &[&str]) -> Wanted {
+        Line::parse_from([&["run"][..], words].concat()).wanted
+    }
+
+    #[test]
+    fn the_command_line_comes_before_what_a_file_says() {
+        let base = || {
+            let words = ["own", "--budget", "2", "--seek", "5s", "--auction", "--copies", "3"];
+            let more = ["--region", "eu", "--input", "a", "--", "x"];
+            line(&[&words[..], &more].concat())
+        };
+        let wishes = |words: &[&str]| line(words).over(base()).wishes().unwrap();
+        let silent = wishes(&["name"]);
+        assert_eq!(silent, base().wishes().unwrap());
+        let spot = wishes(&["name", "--spot", "--budget", "7", "--region", "us", "--region", "ap"]);
+        assert_eq!(spot.allocating, Some(Allocating::Spot));
+        assert_eq!(spot.budget, Money::tokens(Amount::whole(7)));
+        assert_eq!((spot.regions.len(), spot.copies, spot.patience), (2, Some(3), Millis(5_000)));
+        let fast = wishes(&["name", "--trust", "fast"]);
+        assert_eq!((fast.trust, fast.copies), (Trust::Fast, None));
+        let mixed = line(&["name", "--input", "b", "--", "y", "z"]).over(base());
+        assert_eq!(mixed.program.as_deref(), Some(Path::new("own")));
+        assert_eq!(mixed.input.as_deref(), Some(Path::new("b")));
+        assert_eq!(mixed.arguments, ["y", "z"]);
+    }
+
+    #[test]
+    fn what_is_not_said_is_one_token_checked_on_one_device() {
+        let wishes = line(&["own"]).wishes().unwrap();
+        assert_eq!(wishes, Wishes::new(Money::tokens(Amount::whole(1))));
+    }
 }

@@ -188,7 +188,8 @@ fn one_without_tokens(home: &Path, node: &str, offers: &dyn Fn() -> Vec<Value>) 
     let look = ["provider", "estimate", "--seconds", "1", "--kilowatt-hour", "0.3 USD"];
     let seen = json(home, &[&look[..], &["--node", node]].concat());
     assert_eq!(seen["offers"], 2, "{seen}");
-    assert_eq!(seen["days"].as_array().unwrap().len(), 3, "{seen}");
+    // As now, half and all; what it gave back it may have taken again, and then now is half.
+    assert!((2..=3).contains(&seen["days"].as_array().unwrap().len()), "{seen}");
     let nowhere = run(home, &[&look[..], &["--node", "http://127.0.0.1:9"]].concat());
     assert_eq!(nowhere.status.code(), Some(0), "{}", text(&nowhere));
     assert!(text(&nowhere).contains("no market to look at"), "{}", text(&nowhere));

@@ -137,6 +137,7 @@ fn e2e_a_program_runs_on_the_network_and_its_receipt_is_checked_offline() {
 
     let ended = scene.json(&with("run", &["--out", "there.txt"]));
     assert_eq!(ended["ended"], "completed", "{ended}");
+    assert!(ended["leaves"].as_u64().unwrap() > 1, "each segment is covered by the root: {ended}");
     let output = std::fs::read(home.join("there.txt")).unwrap();
     assert_eq!(output, scene.undisturbed("short.txt"));
     let tokens = |name: &str| ended[name].as_str().unwrap().parse::<f64>().unwrap();
@@ -183,6 +184,35 @@ fn e2e_a_program_runs_on_the_network_and_its_receipt_is_checked_offline() {
 }
 
 #[test]
+fn e2e_a_script_with_a_folder_as_its_input_runs_on_the_network() {
+    let scene = Scene::new("1");
+    let folder = scene.home().join("data");
+    std::fs::create_dir_all(folder.join("b")).unwrap();
+    std::fs::write(folder.join("b/two"), "2\n").unwrap();
+    std::fs::write(folder.join("one"), "1\n").unwrap();
+    scene
+        .write("sum.py", "import helper, sys\nprint(sys.argv[1], helper.total('/inputs/input'))\n");
+    let helper = "import pathlib\ndef total(f):\n    \
+                  return sum(int(p.read_text()) for p in pathlib.Path(f).rglob('*') if p.is_file())\n";
+    scene.write("helper.py", helper);
+    let task = "[tasks.sum]\nprogram = 'sum.py'\nfile = 'helper.py'\ninput = 'data'\n\
+                budget = '0.5'\narguments = ['total']\nout = 'sum.txt'\n";
+    scene.write("opengpu.toml", task);
+
+    // Nobody is told that a script is checked.
+    let plan = text(&scene.run(&["run", "sum", "--from", "alice", "--dry-run"]));
+    assert!(plan.contains("so nobody checks it") && plan.contains("--copies 2"), "{plan}");
+    let quote = scene.json(&["quote", "sum", "--from", "alice"]);
+    assert_eq!((&quote["comparable"], &quote["escrow"]), (&false.into(), &"0.5".into()), "{quote}");
+
+    let ended = scene.json(&["run", "sum", "--from", "alice"]);
+    assert_eq!(ended["ended"], "completed", "{ended}");
+    assert_eq!(std::fs::read_to_string(scene.home().join("sum.txt")).unwrap(), "total 3\n");
+    let local = scene.run(&["run", "sum", "--local", "--out", "-"]);
+    assert_eq!(local.stdout, b"total 3\n", "{}", text(&local));
+}
+
+#[test]
 fn e2e_another_provider_goes_on_when_the_first_one_is_killed() {
     let scene = Scene::new("0");
     scene.write("long.txt", LONG);
@@ -207,4 +237,187 @@ fn e2e_another_provider_goes_on_when_the_first_one_is_killed() {
     let begun = scene.journal(task).matches("begun").count();
     assert_eq!(begun, 2, "{}", scene.journal(task));
     second.stop();
+}
+
+#[test]
+fn e2e_a_task_that_pays_less_than_the_floor_is_bid_for_by_hand() {
+    let scene = Scene::new("0");
+    let none = scene.run(&["provider", "auctions", "--data", "hand"]);
+    assert_eq!(none.status.code(), Some(1), "nobody runs: {}", text(&none));
+    assert!(text(&none).contains("opengpu provider start"), "{}", text(&none));
+    let provider = scene.provider("hand");
+    // A bid holds a pledge, which no sponsor pays.
+    let funded = run(scene.home(), &["dev", "faucet", &scene.account("hand"), "1"]);
+    assert_eq!(funded.status.code(), Some(0), "{}", text(&funded));
+    scene.write("short.txt", SHORT);
+    let program = example("sha256-search");
+    let wanted = ["run", &program, "--from", "alice", "--input", "short.txt", "--detach"];
+    let cheap = ["--auction", "--budget", "0.000001", "--cap", "1"];
+    let detached = scene.json(&[&wanted[..], &cheap].concat());
+    let task = detached["task"].as_str().unwrap();
+
+    // The policy declines it, and says why.
+    let auctions = || scene.json(&["provider", "auctions", "--data", "hand"]);
+    until("it is declined", || auctions()[0]["declined"].is_string());
+    let seen = auctions()[0].clone();
+    assert_eq!(seen["task"], task, "{seen}");
+    let declined = seen["declined"].as_str().unwrap();
+    assert!(declined.contains("less than the floor"), "{seen}");
+    assert_eq!((&seen["bids"], &seen["left"]), (&Value::from(0), &Value::from("0.000001")));
+    let cost = &seen["own"]["cost_at_floor"];
+    for term in ["total", "rate", "time", "reliability", "proximity"] {
+        assert!(cost[term].is_string(), "{seen}");
+    }
+    let shown = text(&scene.run(&["provider", "auctions", "--data", "hand"]));
+    assert!(shown.contains("declined: ") && shown.contains("sealed"), "{shown}");
+
+    // Below the floor nothing is sent without a yes, and nothing that could not win.
+    let most = seen["own"]["most_per_second"].as_str().unwrap();
+    let bid = ["provider", "bid", task, "--data", "hand", "--rate"];
+    let asked = run(scene.home(), &[&bid[..], &[most]].concat());
+    assert_eq!(asked.status.code(), Some(2), "{}", text(&asked));
+    let dear = scene.run(&[&bid[..], &["0.0009"]].concat());
+    assert!(text(&dear).contains("could not win"), "{}", text(&dear));
+    assert_eq!(auctions()[0]["bids"], 0);
+    let placed = scene.json(&[&bid[..], &[most]].concat());
+    assert_eq!((&placed["by_hand"], &placed["stage"]), (&Value::from(true), &"sealed".into()));
+    let status = scene.json(&["provider", "status", "--data", "hand"]);
+    assert_eq!(status["bids"][0]["by_hand"], true, "{status}");
+    let again = scene.run(&[&bid[..], &[most]].concat());
+    assert!(text(&again).contains("there is a bid"), "{}", text(&again));
+
+    let pulled = scene.json(&["pull", task]);
+    assert_eq!(pulled["ended"], "completed", "{pulled}");
+    assert_eq!(pulled["providers"], Value::from(vec![scene.account("hand")]), "{pulled}");
+    let paid = pulled["paid"].as_str().unwrap().parse::<f64>().unwrap();
+    assert!(paid > 0.0 && paid <= 0.000_001, "{pulled}");
+    assert!(auctions().as_array().unwrap().is_empty(), "it is over");
+    provider.stop();
+}
+
+#[test]
+fn e2e_only_what_the_clients_check_accepts_is_paid() {
+    let scene = Scene::new("1");
+    scene.write("short.txt", SHORT);
+    let wanted = ["--from", "alice", "--input", "short.txt", "--check", "sha256-search"];
+    let search = [&["run", "sha256-search"][..], &wanted].concat();
+    let plan = text(&scene.run(&[&search[..], &["--dry-run"]].concat()));
+    assert!(plan.contains("paid only if your check accepts the output"), "{plan}");
+    assert!(plan.contains("the chain shows input and output"), "{plan}");
+    scene.write("no.wasm", "no module");
+    let broken = scene.run(&["run", "sha256-search", "--from", "alice", "--check", "no.wasm"]);
+    assert_eq!(broken.status.code(), Some(2), "{}", text(&broken));
+    assert!(text(&broken).contains("it is no predicate"), "{}", text(&broken));
+    scene.write("large.txt", &"x".repeat(4_000));
+    let check = ["--check", "sha256-search", "--from", "alice", "--input", "large.txt"];
+    let large = scene.run(&[&["run", "sha256-search"][..], &check].concat());
+    assert_eq!(large.status.code(), Some(2), "{}", text(&large));
+
+    let ended = scene.json(&[&search[..], &["--out", "there.txt"]].concat());
+    assert_eq!(ended["ended"], "completed", "{ended}");
+    let output = std::fs::read(scene.home().join("there.txt")).unwrap();
+    assert_eq!(output, scene.undisturbed("short.txt"));
+    let tokens = |json: &Value, name: &str| json[name].as_str().unwrap().parse::<f64>().unwrap();
+    assert!(tokens(&ended, "paid") > 0.0, "{ended}");
+    let receipt = text(&scene.run(&["receipt", "show", ended["task"].as_str().unwrap()]));
+    assert!(receipt.contains("upheld"), "{receipt}");
+
+    // Of another program it accepts nothing: the provider gets nothing, and the client all.
+    let other = example("word-count");
+    let refused = [&["run", &other][..], &wanted, &["--seek", "3s", "--detach"]].concat();
+    let detached = scene.json(&refused);
+    let task = detached["task"].as_str().unwrap();
+    let pulled = scene.run(&["pull", task]);
+    assert_eq!(pulled.status.code(), Some(4), "{}", text(&pulled));
+    assert!(text(&pulled).contains("1 oGPU of 1 came back"), "{}", text(&pulled));
+    let told = text(&scene.run(&["logs", task]));
+    assert!(told.contains("begun"), "it was run: {told}");
+    let earned = || scene.json(&["provider", "earnings", "--data", "dev/providers/0"]);
+    until("both leases are in the book", || earned()["leases"].as_array().unwrap().len() == 2);
+    let last = earned()["leases"][1].clone();
+    assert_eq!((&last["reason"], &last["paid_ogpu"]), (&"released".into(), &"0".into()), "{last}");
+    assert_eq!(scene.json(&["ps", "--from", "alice"]).as_array().unwrap().len(), 0);
+}
+
+/// A task that one of two providers has begun, while its client was killed and has nothing of it.
+struct Abandoned {
+    task: String,
+    /// The provider that has the lease, with its folder.
+    first: (Running, &'static str),
+    /// The other one.
+    holder: (Running, &'static str),
+}
+
+fn abandoned(scene: &Scene) -> Abandoned {
+    scene.write("long.txt", LONG);
+    let mut providers = ["one", "two"].map(|name| (scene.provider(name), name)).to_vec();
+    let program = example("sha256-search");
+    let wanted = ["run", &program, "--from", "alice", "--input", "long.txt"];
+    let arguments = scene.arguments(&wanted);
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let mut command = opengpu(scene.home(), &arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let client = Running::new(command.spawn().unwrap());
+    let tasks = scene.home().join("dev/tasks");
+    let task = || {
+        let mut found = std::fs::read_dir(&tasks).ok()?.flatten();
+        found.next().map(|it| it.file_name().into_string().unwrap())
+    };
+    until("the run to begin", || task().is_some_and(|task| scene.journal(&task).contains("begun")));
+    client.kill();
+    let task = task().unwrap();
+    let journal = scene.journal(&task);
+    assert!(!journal.contains("fetched") && !journal.contains("kept here"), "{journal}");
+    // Which one it is depends on how fast each was measured.
+    let lessee = on_chain(scene, &task).leases.first().unwrap().provider.to_string();
+    let is_lessee = |(_, name): &(Running, &str)| scene.account(name) == lessee;
+    let first = providers.remove(providers.iter().position(is_lessee).unwrap());
+    Abandoned { task, first, holder: providers.remove(0) }
+}
+
+/// The task on chain.
+fn on_chain(scene: &Scene, task: &str) -> opengpu_types::Task {
+    let rpc = opengpu_client::Rpc::new(&format!("http://127.0.0.1:{}", scene.rpc));
+    opengpu_client::market::task(&rpc, task.parse().unwrap()).unwrap().unwrap()
+}
+
+/// Pulls a task that these providers had, and looks at its output.
+fn pulled_from(scene: &Scene, task: &str, providers: &[&str]) {
+    let pulled = scene.json(&["pull", task]);
+    assert_eq!(pulled["ended"], "completed", "{pulled}");
+    let names: Vec<_> = providers.iter().map(|name| Value::from(scene.account(name))).collect();
+    assert_eq!(*pulled["providers"].as_array().unwrap(), names);
+    let output = std::fs::read(scene.home().join(pulled["output_file"].as_str().unwrap()));
+    assert_eq!(output.unwrap(), scene.undisturbed("long.txt"));
+    let journal = scene.journal(task);
+    assert!(journal.contains("from another holder"), "{journal}");
+}
+
+#[test]
+fn e2e_an_output_survives_its_provider_while_its_client_was_away() {
+    let scene = Scene::new("0");
+    let Abandoned { task, first: (first, name), holder: (holder, _) } = abandoned(&scene);
+    // It ends without its client, and then its provider is gone for good.
+    until("the end of the task", || on_chain(&scene, &task).is_closed());
+    first.kill();
+    std::fs::remove_dir_all(scene.home().join(name)).unwrap();
+    pulled_from(&scene, &task, &[name]);
+    holder.stop();
+}
+
+#[test]
+fn e2e_a_task_goes_on_from_the_state_that_a_holder_has() {
+    let scene = Scene::new("0");
+    let Abandoned { task, first: (first, name), holder: (holder, other) } = abandoned(&scene);
+    until("a checkpoint that is held and on chain", || {
+        let status = scene.json(&["provider", "status", "--data", name]);
+        let held = status["leases"][0]["held_until"].as_u64();
+        let lease = on_chain(&scene, &task).leases.first().cloned();
+        let reached = lease.and_then(|lease| lease.commitment).map(|it| it.reached.index.0);
+        held.is_some_and(|held| reached.is_some_and(|reached| u64::from(reached) >= held))
+    });
+    first.kill();
+    std::fs::remove_dir_all(scene.home().join(name)).unwrap();
+    pulled_from(&scene, &task, &[name, other]);
+    holder.stop();
 }

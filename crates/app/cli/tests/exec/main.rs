@@ -11,6 +11,7 @@
 #[cfg(target_os = "linux")]
 mod conversation;
 mod device;
+mod inputs;
 mod mistakes;
 mod models;
 mod parts;
@@ -170,8 +171,11 @@ fn whatever_was_changed_is_found() {
         original
     };
     let folder = machine.folder(&run);
+    let facts = fs::read_to_string(folder.join("run.json")).unwrap();
+    let facts: serde_json::Value = serde_json::from_str(&facts).unwrap();
+    let state = folder.join("states").join(facts["segments"][4]["state"].as_str().unwrap());
     for (path, word) in [
-        (folder.join("states/4"), "state 4"),
+        (state.clone(), "state 4"),
         (folder.join("input"), "the input"),
         (folder.join("output"), "the output"),
         (copy.join("program.wasm"), "the program"),
@@ -181,10 +185,10 @@ fn whatever_was_changed_is_found() {
         assert!(code == 6 && error.contains(word), "{}: {code} {error}", path.display());
         fs::write(&path, original).unwrap();
     }
-    fs::rename(folder.join("states/4"), folder.join("gone")).unwrap();
+    fs::rename(&state, folder.join("gone")).unwrap();
     let (code, error) = segment("5");
     assert!(code == 6 && error.contains("gone"), "{code} {error}");
-    fs::rename(folder.join("gone"), folder.join("states/4")).unwrap();
+    fs::rename(folder.join("gone"), &state).unwrap();
     // A state and its address changed together: the root no longer fits.
     let facts = folder.join("run.json");
     let text = fs::read_to_string(&facts).unwrap();

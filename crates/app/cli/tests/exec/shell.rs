@@ -276,14 +276,14 @@ fn too_little_is_a_wrong_argument_and_the_least_is_named() {
 }
 
 /// A machine whose folder the user of the sandbox can reach, too.
-fn open_machine() -> Machine {
+pub(crate) fn open_machine() -> Machine {
     let machine = Machine::new();
     fs::set_permissions(machine.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
     machine
 }
 
 /// An image with these programs, in a folder; the address of its manifest.
-fn image(folder: &Path, programs: &[&str]) -> String {
+pub(crate) fn image(folder: &Path, programs: &[&str]) -> String {
     let mut python = Command::new("python3");
     python.args(["-c", include_str!("layout.py")]).arg(folder).args(programs);
     let output = python.output().unwrap();

@@ -1,7 +1,7 @@
 //! Auctions: sealed bids, opened when bidding is over, cleared together with all others that end in the same
 //! block.
 
-use super::{Market, candidate};
+use super::Market;
 use crate::{
     bank,
     error::{Halt, Stop},
@@ -12,6 +12,7 @@ use opengpu_crypto::{Digest, seed};
 use opengpu_market::{
     auction::{self, Tie, award_copies},
     clearing::{Bidder, Lot, clear},
+    demand::copies,
     score::{Cost, Standing},
 };
 use opengpu_types::{
@@ -295,5 +296,5 @@ fn place(auction: &Auction, provider: &Address) -> Result<usize, usize> {
 
 /// Whether a task wants one device of one provider.
 fn is_single(task: &Task) -> bool {
-    candidate::copies(&task.spec) == 1 && task.spec.requirements.devices == 1
+    copies(&task.spec) == 1 && task.spec.requirements.devices == 1
 }

@@ -24,6 +24,10 @@ impl<S: State> Market<'_, S> {
         self.state.need(shelved.iter().map(|shelved| Key::Provider(shelved.provider)))?;
         let (mut places, mut bids) = (Vec::new(), Vec::new());
         for Shelved { provider, offer } in shelved {
+            // Whether it is alive again shows in an auction.
+            if task.leases.iter().any(|lease| lease.provider == provider) {
+                continue;
+            }
             if let Some(bid) = self.candidate(task, (provider, offer), None)? {
                 places.push(offer);
                 bids.push(bid);

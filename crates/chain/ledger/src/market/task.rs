@@ -7,13 +7,14 @@
 //!               └─────────────────────────┘
 //! ```
 
-use super::{Actor, Market, candidate, lease_of};
+use super::{Actor, Market, lease_of};
 use crate::{
     bank,
     error::{Corruption, Halt, Stop},
     state::State,
     table::tables::{Clients, Providers, Tasks},
 };
+use opengpu_market::demand::copies;
 use opengpu_types::{
     Address, Alarm, Allocating, Amount, Class, CloseReason, Contact, Event, Failure, Lease,
     LeaseId, LeasePhase, List, Millis, Money, RateUnit, Spec, Task, TaskId, TaskPhase, Trust,
@@ -342,7 +343,7 @@ impl<S: State> Market<'_, S> {
 
 fn check_spec(spec: &Spec) -> Result<(), Failure> {
     let requirements = &spec.requirements;
-    let copies = match spec.class {
+    let few = match spec.class {
         Class::Replicate(copies) => (2..=MOST_COPIES).contains(&copies),
         _ => true,
     };
@@ -353,9 +354,9 @@ fn check_spec(spec: &Spec) -> Result<(), Failure> {
         && !requirements.cap.amount.is_zero()
         && (1..=LONGEST).contains(&requirements.longest.0)
         && spec.patience.0 <= MOST_PATIENCE
-        && copies
+        && few
         // A client that names who runs the copies names who is outvoted.
         && (!replicated || requirements.allowed.is_empty())
-        && replicated == (candidate::copies(spec) > 1);
+        && replicated == (copies(spec) > 1);
     if sound { Ok(()) } else { Err(Failure::BadSpec) }
 }

@@ -8,12 +8,13 @@
 //!
 //! Audits enter here: they object.
 
-use super::{Market, candidate::copies, lease_of, predicate};
+use super::{Market, lease_of, predicate};
 use crate::{
     error::{Halt, Stop},
     state::State,
     table::tables::Providers,
 };
+use opengpu_market::demand::copies;
 use opengpu_types::{
     Address, ArtifactId, Class, CloseReason, Commitment, Failure, Lease, LeaseId, LeasePhase, Task,
     TaskId, Trust, Verdict, Witness,

@@ -1,4 +1,7 @@
 //! The chain and the node: status, blocks, epochs, validators, parameters, supply.
+//!
+//! Whoever has nothing to do before the next block asks for the status after a height: the answer waits
+//! for that block, so that nobody has to ask again and again.
 
 use super::{
     Api,
@@ -8,7 +11,7 @@ use super::{
 use crate::{application::now, history::Records};
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::{Path, Query, State, rejection::QueryRejection},
 };
 use commonware_consensus::types::Height as EngineHeight;
 use opengpu_client::api::{
@@ -16,10 +19,14 @@ use opengpu_client::api::{
     paths,
 };
 use opengpu_types::{Amount, Entry, Epoch, Height, Key, Millis, Parameters};
+use serde::Deserialize;
+use std::time::Duration;
 
 /// A chain without work makes a block every second; one whose last block is older than this has
 /// stopped, or this node is behind.
 const STALE: Millis = Millis(10_000);
+/// How long an answer waits for a block.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 impl Api {
     /// Whether the newest state is not of the present.
@@ -28,8 +35,44 @@ impl Api {
     }
 }
 
+/// What an answer waits for.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Awaited {
+    /// A block after this one.
+    after: Option<u64>,
+    /// At most so many milliseconds.
+    wait: Option<u64>,
+}
+
+impl Api {
+    /// Waits until there is a block after a height, for a while, if there is room to wait.
+    async fn wait_for(&self, after: Height, longest: Duration) {
+        let Ok(_room) = self.0.waiting.try_acquire() else { return };
+        // Subscribed before the look, so that none is missed between the two.
+        let mut events = self.0.feed.subscribe();
+        if self.view().await.is_ok_and(|view| view.height() > after) {
+            return;
+        }
+        let mut ending = self.0.ending.clone();
+        let newer = async { while events.recv().await.is_ok_and(|event| event.height <= after) {} };
+        tokio::select! {
+            () = newer => {}
+            () = tokio::time::sleep(longest) => {}
+            _ = ending.changed() => {}
+        }
+    }
+}
+
 /// The node and its chain. A node that has no state yet answers as well.
-pub(super) async fn status(State(api): State<Api>) -> Answer<Json<Status>> {
+pub(super) async fn status(
+    State(api): State<Api>,
+    awaited: Result<Query<Awaited>, QueryRejection>,
+) -> Answer<Json<Status>> {
+    let Query(awaited) = awaited.map_err(|error| Refused::bad_request(error.body_text()))?;
+    if let Some(after) = awaited.after {
+        let wait = awaited.wait.map_or(LONGEST_WAIT, Duration::from_millis);
+        api.wait_for(Height(after), wait.min(LONGEST_WAIT)).await;
+    }
     let inner = &api.0;
     let mut status = Status {
         chain: inner.genesis.chain,

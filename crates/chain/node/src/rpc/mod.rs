@@ -67,6 +67,8 @@ const BODY_PATIENCE: Duration = Duration::from_secs(5);
 const MAX_REQUESTS: usize = 128;
 /// Readers of the stream at once.
 const MAX_SUBSCRIBERS: usize = 64;
+/// Requests that wait for a block at once; they count as requests as well.
+const MAX_WAITING: usize = 64;
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -86,6 +88,7 @@ struct Inner {
     bodies: Semaphore,
     requests: Semaphore,
     subscribers: Arc<Semaphore>,
+    waiting: Semaphore,
     /// Resolves when the RPC ends.
     ending: watch::Receiver<()>,
 }
@@ -115,6 +118,7 @@ impl Api {
             bodies: Semaphore::new(MAX_BODIES),
             requests: Semaphore::new(MAX_REQUESTS),
             subscribers: Arc::new(Semaphore::new(MAX_SUBSCRIBERS)),
+            waiting: Semaphore::new(MAX_WAITING),
             ending,
         }))
     }

@@ -3,14 +3,16 @@
 //!
 //! - Large markets are cleared and the same costs are sorted, in turns; the middle of the ratios counts.
 //! - Small markets are given to HiGHS as well, which finds the most that clients can save.
+//! - How fast sealed bids come onto a chain of four validators is measured with real nodes.
 
+mod bids;
 mod market;
 mod optimum;
 
 use crate::{
     error::BenchError,
     figures::median,
-    machine,
+    machine, process,
     report::Report,
     tell,
     told::Told,
@@ -45,6 +47,9 @@ pub struct Program {
     /// Small markets.
     #[arg(long, default_value_t = 200)]
     small: usize,
+    /// Tasks for which providers bid on chain, a hundred each.
+    #[arg(long, default_value_t = 100)]
+    on_chain: u64,
     /// Decides every market.
     #[arg(long, default_value_t = 7)]
     seed: u64,
@@ -54,7 +59,9 @@ pub struct Program {
 pub fn run(mut program: Program) -> Result<(), BenchError> {
     if program.told.quick {
         (program.rounds, program.small) = (program.rounds.min(3), program.small.min(10));
+        program.on_chain = program.on_chain.min(5);
     }
+    process::end_with_us()?;
     let begun = machine::now();
     tell(format!("load average {:.2}", machine::load_average()));
     let mut random = StdRng::seed_from_u64(program.seed);
@@ -73,11 +80,16 @@ pub fn run(mut program: Program) -> Result<(), BenchError> {
     }
     tell(format!("{} large markets cleared", program.rounds));
     let small: Vec<_> = (0..program.small).map(|_| Market::draw(&mut random, 12, 6, 8)).collect();
+    let place = tempfile::tempdir().map_err(BenchError::system("making a folder"))?;
+    let told = &program.told;
+    let bids = bids::per_second(&told.opengpu, place.path(), program.on_chain, &mut random)?;
+    tell(format!("{bids:.0} bids a second on chain"));
     let shares = optimum::shares(&program.told, &small);
     let worst = shares.as_ref().map(|shares| shares.iter().copied().fold(f64::MAX, f64::min));
     let middle = |all: &[f64]| median(all).unwrap_or_default();
     let mut rows =
         vec![("clearing, us", middle(&clearings)), ("sorting the same costs, us", middle(&sorts))];
+    rows.push(("bids accepted on chain, per second", bids));
     if let Ok(shares) = &shares {
         rows.push(("small markets, % of the most, middle", middle(shares)));
     }

@@ -59,15 +59,15 @@ impl Turn {
 
 /// What every transfer of a run has in common.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
-    pub(super) chain: ChainId,
-    pub(super) valid_until: Height,
-    pub(super) base_fee: Amount,
+pub(crate) struct Terms {
+    pub(crate) chain: ChainId,
+    pub(crate) valid_until: Height,
+    pub(crate) base_fee: Amount,
 }
 
 impl Terms {
     /// As a node tells them.
-    pub(super) fn ask(rpc: &Rpc) -> Result<Self, RpcError> {
+    pub(crate) fn ask(rpc: &Rpc) -> Result<Self, RpcError> {
         let facts = Facts::ask(rpc)?;
         let valid_until = Height(facts.height.0.saturating_add(VALID_FOR));
         Ok(Self { chain: facts.chain, valid_until, base_fee: facts.base_fee })
@@ -86,7 +86,7 @@ pub(super) fn transfer(
 }
 
 /// A signed transaction.
-pub(super) fn transaction(
+pub(crate) fn transaction(
     terms: &Terms,
     from: &Keypair,
     operations: Vec<Operation>,

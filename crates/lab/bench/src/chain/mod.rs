@@ -23,9 +23,11 @@ mod round;
 mod send_anvil;
 mod send_ours;
 mod sender;
-mod watch;
 
-use crate::{error::BenchError, machine, process, tell, told::Told};
+pub(crate) use accounts::{Terms, transaction};
+pub(crate) use send_ours::submit_all;
+
+use crate::{error::BenchError, machine, process, tell, told::Told, watch::Watcher};
 use anvil::Anvil;
 use clap::{Args, Parser, Subcommand};
 use cluster::Cluster;
@@ -33,7 +35,6 @@ use limit::Limit;
 use report::{Report, Round};
 use round::Idle;
 use std::{path::PathBuf, thread, time::Duration};
-use watch::Watcher;
 
 /// Measures the chain beside its peer.
 #[derive(Debug, Parser)]

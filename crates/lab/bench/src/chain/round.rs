@@ -1,12 +1,13 @@
 //! One turn of ours under load, and a span without load.
 
-use super::{Arguments, cluster::Cluster, send_ours, sender::Sender, watch::Watcher};
+use super::{Arguments, cluster::Cluster, send_ours, sender::Sender};
 use crate::{
     error::BenchError,
     figures::{Pace, Seen, float, percentile},
     machine,
     process::Usage,
     tell,
+    watch::Watcher,
 };
 use opengpu_types::ChainId;
 use serde_json::Value;

@@ -242,7 +242,7 @@ fn send(
 }
 
 /// Submits until the node has taken everything.
-pub(super) fn submit_all(rpc: &Rpc, batch: &[SignedTransaction]) -> Result<(), BenchError> {
+pub(crate) fn submit_all(rpc: &Rpc, batch: &[SignedTransaction]) -> Result<(), BenchError> {
     let mut rest = batch.to_vec();
     while !rest.is_empty() {
         rest = submit(rpc, rest)?;

@@ -6,8 +6,12 @@
 //!                 └─► dead ─a moment─► `pull` of the same task, or `run` if none was submitted
 //! ```
 
-use super::scene::{Scene, short, store, words};
-use crate::{error::BenchError, process::Process, tell};
+use crate::{
+    error::BenchError,
+    network::{Scene, short, store, words},
+    process::Process,
+    tell,
+};
 use opengpu_client::{Rpc, market, wallet::create_folder};
 use opengpu_crypto::Keypair;
 use opengpu_types::{Address, CloseReason, Task, TaskId, TaskPhase};

@@ -15,26 +15,28 @@
 
 mod books;
 mod client;
-mod member;
-mod scene;
 mod tally;
 
-use crate::{error::BenchError, machine, process, tell};
+use crate::{
+    error::BenchError,
+    machine,
+    network::{Cast, Role, Scene, short, wait},
+    process, tell,
+};
 use books::{Books, Verdicts, forks};
 use clap::Parser;
 use client::Client;
 use opengpu_client::{Rpc, market};
 use opengpu_crypto::Keypair;
-use opengpu_types::{Address, Height, Outcome, TaskId};
+use opengpu_types::{Address, Amount, Height, Outcome, TaskId};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
-use scene::{Scene, short, wait};
 use std::{
     collections::BTreeMap,
     path::PathBuf,
     thread,
     time::{Duration, Instant},
 };
-use tally::{Goal, Role, Tally};
+use tally::{Goal, Tally};
 
 /// Between two kills: some more are tried than are wanted.
 const PACE: Duration = Duration::from_millis(2_300);
@@ -48,6 +50,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// Blocks by which nodes that are at the head may differ.
 const HEAD: u64 = 3;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+const PROVIDERS: usize = 4;
 /// How often is told what is waited for.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
@@ -144,7 +147,10 @@ impl Chaos {
             (0..program.clients).map(|_| Keypair::generate_ed25519(&mut rng)).collect();
         let opengpu = std::path::absolute(&program.opengpu);
         let opengpu = opengpu.map_err(BenchError::system("finding the product"))?;
-        let mut scene = Scene::make(&opengpu, folder, &wallets, &mut rng)?;
+        let mut scene = {
+            let cast = Cast { providers: PROVIDERS, stake: Amount::ZERO, clients: &wallets };
+            Scene::make(&opengpu, folder, &cast, &mut rng)?
+        };
         scene.start()?;
         let mut clients = Vec::new();
         for (number, keypair) in wallets.iter().enumerate() {

@@ -1,29 +1,8 @@
 //! What was killed, and what that did; in the one form that people and scripts read.
 
 use super::books::Verdicts;
+use crate::network::Role;
 use std::fmt::Write as _;
-
-/// Kinds of processes that are killed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Role {
-    Validator,
-    Provider,
-    Client,
-    Relay,
-}
-
-impl Role {
-    pub(super) const ALL: [Self; 4] = [Self::Validator, Self::Provider, Self::Client, Self::Relay];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Validator => "validator",
-            Self::Provider => "provider",
-            Self::Client => "client",
-            Self::Relay => "relay",
-        }
-    }
-}
 
 /// Kills of one role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

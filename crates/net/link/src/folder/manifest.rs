@@ -56,24 +56,7 @@ impl Manifest {
         if files.len() > MOST_FILES {
             return Err(ManifestError::TooMany);
         }
-        let mut last: Option<&FilePath> = None;
-        // What each folded name is: its exact spelling, and whether it is a file.
-        let mut names: BTreeMap<String, (&str, bool)> = BTreeMap::new();
-        for file in &files {
-            if last.is_some_and(|last| *last >= file.path) {
-                return Err(ManifestError::Unsorted(file.path.to_string()));
-            }
-            last = Some(&file.path);
-            let folders = file.path.folders().map(|folder| (folder, false));
-            for (name, is_file) in folders.chain([(file.path.as_str(), true)]) {
-                match names.insert(name.to_lowercase(), (name, is_file)) {
-                    Some((other, was_file)) if other != name || is_file || was_file => {
-                        return Err(ManifestError::Collision(other.into(), name.into()));
-                    }
-                    _ => {}
-                }
-            }
-        }
+        check_names(files.iter().map(|file| &file.path))?;
         Ok(Self(files))
     }
 
@@ -86,6 +69,31 @@ impl Manifest {
     pub fn bytes(&self) -> u64 {
         self.0.iter().fold(0, |sum: u64, file| sum.saturating_add(file.size))
     }
+}
+
+/// Checks that paths are ordered and that no system takes two of them for one.
+pub(super) fn check_names<'a>(
+    paths: impl Iterator<Item = &'a FilePath>,
+) -> Result<(), ManifestError> {
+    let mut last: Option<&FilePath> = None;
+    // What each folded name is: its exact spelling, and whether it is a file.
+    let mut names: BTreeMap<String, (&str, bool)> = BTreeMap::new();
+    for path in paths {
+        if last.is_some_and(|last| last >= path) {
+            return Err(ManifestError::Unsorted(path.to_string()));
+        }
+        last = Some(path);
+        let folders = path.folders().map(|folder| (folder, false));
+        for (name, is_file) in folders.chain([(path.as_str(), true)]) {
+            match names.insert(name.to_lowercase(), (name, is_file)) {
+                Some((other, was_file)) if other != name || is_file || was_file => {
+                    return Err(ManifestError::Collision(other.into(), name.into()));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Write for PackedFile {

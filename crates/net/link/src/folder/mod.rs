@@ -12,7 +12,7 @@ mod manifest;
 mod path;
 mod target;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Cursor, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +20,7 @@ use commonware_codec::{DecodeExt as _, Encode as _};
 use ignore::{DirEntry, WalkBuilder};
 use opengpu_types::ArtifactId;
 
+use manifest::check_names;
 pub use manifest::{MOST_FILES, Manifest, ManifestError, PackedFile};
 pub use path::{FilePath, PathError};
 use target::Target;
@@ -115,17 +116,13 @@ pub fn pack(
     owner: &OwnerSecret,
     limits: &FolderLimits,
 ) -> Result<Packed, FolderError> {
-    let found = find(folder, limits)?;
+    let found = list(folder, limits)?;
     let mut files = Vec::with_capacity(found.len());
-    for (path, place) in found {
-        let disk = |source| FolderError::Disk { file: place.clone(), source };
-        let mut file = open(&place).map_err(disk)?;
-        let facts = file.metadata().map_err(disk)?;
-        if !facts.is_file() {
-            return Err(FolderError::File { file: place, why: "not a plain file" });
-        }
+    for found in found {
+        let (mut file, facts) = found.open()?;
+        let executable = is_executable(&facts);
         let (artifact, key, size) = store.import_owned(owner, &mut file)?;
-        files.push(PackedFile { path, executable: is_executable(&facts), size, artifact, key });
+        files.push(PackedFile { path: found.path, executable, size, artifact, key });
     }
     let manifest = Manifest::new(files)?;
     let mut artifacts: Vec<_> = manifest.files().iter().map(|file| file.artifact).collect();
@@ -174,8 +171,36 @@ pub fn unpack(
     Ok(())
 }
 
-/// All files that belong to a folder, ordered by path.
-fn find(folder: &Path, limits: &FolderLimits) -> Result<Vec<(FilePath, PathBuf)>, FolderError> {
+/// A file that belongs to a folder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Found {
+    /// Its path below the folder.
+    pub path: FilePath,
+    /// Where it is on this machine.
+    place: PathBuf,
+}
+
+impl Found {
+    /// Opens it, if it still is a plain file: nothing that a link leads to.
+    fn open(&self) -> Result<(File, Metadata), FolderError> {
+        let disk = |source| FolderError::Disk { file: self.place.clone(), source };
+        let file = open(&self.place).map_err(disk)?;
+        let facts = file.metadata().map_err(disk)?;
+        if facts.is_file() {
+            return Ok((file, facts));
+        }
+        Err(FolderError::File { file: self.place.clone(), why: "not a plain file" })
+    }
+
+    /// Its bytes as a stream, how many there are, and whether it can be run.
+    pub fn read(&self) -> Result<(File, u64, bool), FolderError> {
+        let (file, facts) = self.open()?;
+        Ok((file, facts.len(), is_executable(&facts)))
+    }
+}
+
+/// All files that belong to a folder, ordered by path: what [`pack`] packs, and nothing else.
+pub fn list(folder: &Path, limits: &FolderLimits) -> Result<Vec<Found>, FolderError> {
     let (mut found, mut bytes) = (Vec::new(), 0_u64);
     for entry in walk(folder) {
         let entry = entry.map_err(|error| FolderError::Disk {
@@ -193,10 +218,11 @@ fn find(folder: &Path, limits: &FolderLimits) -> Result<Vec<(FilePath, PathBuf)>
         }
         let path = name(folder, &place)?;
         bytes = bytes.saturating_add(entry.metadata().map_or(0, |facts| facts.len()));
-        found.push((path, place));
+        found.push(Found { path, place });
         check_limits(limits, found.len(), bytes)?;
     }
     found.sort();
+    check_names(found.iter().map(|found| &found.path))?;
     Ok(found)
 }
 
@@ -244,12 +270,12 @@ fn open(place: &Path) -> io::Result<File> {
 }
 
 #[cfg(unix)]
-fn is_executable(facts: &std::fs::Metadata) -> bool {
+fn is_executable(facts: &Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     facts.permissions().mode() & 0o100 != 0
 }
 
 #[cfg(not(unix))]
-const fn is_executable(_: &std::fs::Metadata) -> bool {
+const fn is_executable(_: &Metadata) -> bool {
     false
 }

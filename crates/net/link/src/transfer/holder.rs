@@ -34,6 +34,8 @@ pub trait Policy: Send + Sync + 'static {
 #[derive(Clone)]
 pub struct Holder {
     store: Store,
+    /// Others may read from this one, too.
+    second: Option<Store>,
     policy: Arc<dyn Policy>,
 }
 
@@ -46,7 +48,14 @@ impl std::fmt::Debug for Holder {
 impl Holder {
     /// Lets others use this store as the policy says.
     pub fn new(store: Store, policy: impl Policy) -> Self {
-        Self { store, policy: Arc::new(policy) }
+        Self { store, second: None, policy: Arc::new(policy) }
+    }
+
+    /// Lets others read from a second store; what they leave goes to the first one.
+    #[must_use]
+    pub fn beside(mut self, store: Store) -> Self {
+        self.second = Some(store);
+        self
     }
 
     /// Adds what a holder answers.
@@ -126,8 +135,12 @@ impl Holder {
         if !self.policy.may_read(exchange.session.remote(), artifact) {
             return Err(Refusal::Missing);
         }
-        let store = self.store.clone();
-        blocking(move || store.content(&artifact)).await.map_err(|error| match error {
+        let (store, second) = (self.store.clone(), self.second.clone());
+        let find = move || match (store.content(&artifact), second) {
+            (Err(StoreError::Missing(_)), Some(second)) => second.content(&artifact),
+            (found, _) => found,
+        };
+        blocking(find).await.map_err(|error| match error {
             StoreError::Missing(_) => Refusal::Missing,
             _ => Refusal::Failed,
         })

@@ -7,7 +7,9 @@ use opengpu_link::artifact::{ArtifactKey, Grant, Groups};
 use opengpu_link::folder::{FilePath, Manifest, PackedFile};
 use opengpu_link::lease;
 use opengpu_link::transfer::{Keep, Named, News, Run, Size};
-use opengpu_types::{ArtifactId, Digest, Ending, LeaseId, List, Millis, SegmentIndex, TaskId};
+use opengpu_types::{
+    ArtifactId, Digest, Ending, LeaseId, List, Metered, Millis, Segment, SegmentIndex, TaskId,
+};
 use std::fmt::Debug;
 
 pub(crate) const ID: ArtifactId = ArtifactId(Digest([7; 32]));
@@ -48,13 +50,24 @@ pub(crate) fn groups() -> [Groups; 3] {
 }
 
 /// What client and provider of a lease say to each other.
-fn lease_words() -> [String; 6] {
+fn lease_words() -> [String; 9] {
     let lease = LeaseId { task: TaskId(Digest([5; 32])), number: 2 };
     let brief = |state| lease::Brief { lease, program: grant(), input: grant(), state };
     let bytes = List::new(vec![1, 2, 3]).unwrap();
+    let metered = Metered { fuel: 4, tokens_in: 5, tokens_out: 6, bytes_out: 3 };
+    let emitted = Digest([8; 32]);
+    let whole = Segment { index: SegmentIndex(3), state: ID, emitted, metered };
+    let (segment, parcel) = (SegmentIndex(3), lease::Parcel { size: 9, grant: grant() });
+    let hold = |after, state| lease::Hold { lease, segment, after, state, piece: parcel.clone() };
+    let held = lease::HeldState { segment, parcel: parcel.clone() };
+    let holding = lease::Holding {
+        segment,
+        states: List::new(vec![held]).unwrap(),
+        pieces: List::new(vec![parcel.clone(), parcel.clone()]).unwrap(),
+    };
     let news = [
         lease::News::Begun { segments: 8 },
-        lease::News::Reached { segment: SegmentIndex(3) },
+        lease::News::Reached { segment: whole },
         lease::News::Emitted { bytes: bytes.clone() },
         lease::News::Logged { bytes },
         lease::News::Ended { ending: Ending::Completed },
@@ -65,7 +78,10 @@ fn lease_words() -> [String; 6] {
         pin("lease::Wanted", &[lease::Wanted { lease }]),
         pin("lease::Parcel", &[lease::Parcel { size: 9, grant: grant() }]),
         pin("lease::News", &news),
+        pin("lease::Burst", &[List::new(news.to_vec()).unwrap(), lease::Burst::empty()]),
         pin("lease::Standing", &[lease::Standing { lease, segment: SegmentIndex(3) }]),
+        pin("lease::Hold", &[hold(None, Some(parcel.clone())), hold(Some(SegmentIndex(1)), None)]),
+        pin("lease::Holding", &[holding]),
     ]
 }
 
@@ -86,7 +102,7 @@ fn no_encoding_has_changed() {
     assert_eq!(pinned.join("\n"), PINNED.join("\n"));
 }
 
-const PINNED: [&str; 15] = [
+const PINNED: [&str; 18] = [
     "EndpointId 499cae32763b5204da30e3ba76d076a5c2c336fa795707a97f22e6e5c6d1a866",
     "Named c1ac31d7beaa478192a889723e6e835afb28d36c13d54315f32bef17bdb0ad5c",
     "Size 3984e2bccb50e8a421596cfa8d3a052ceb4fa402bf2d5ced32a802fb09616825",
@@ -100,6 +116,9 @@ const PINNED: [&str; 15] = [
     "lease::Follow 2730344e6ecd3e2f35600562eb183aeb5d761686cf81c1ad22c3338bcd9831c8",
     "lease::Wanted d0104d0bf06aff9ef9bd765b4f9022daafb469d4446acc5bab1ef837edd7b6fd",
     "lease::Parcel ec0b5fbe4a762b6db69b0d95745ae96bc4fe410ba1151ebc1dfc49f92ca7203a",
-    "lease::News 34eef4b8a3bdcf0e44892d60af020d52907660feb18774b7620bcc63fd83b4fd",
+    "lease::News 6b8ebe0af14aa55ffd2a6d4bfbc22ecb8d744efc9eee802bbc9757e4129771d2",
+    "lease::Burst 0f07936be6411042acec32b6e8b29299ee1edc8fcf002949d172208c49f1940e",
     "lease::Standing e9a3d3599fbdf821dbbb767e905ac0fb2f9803b8262c23f93fb367b41d5c3c28",
+    "lease::Hold c6ee8d471fba9f74fec13a90de127781cd17e8c8ea7a70020d28303bf8275688",
+    "lease::Holding bd5bfe97cdc0c0f5516100cbadd5bde84d32464c8ffae234317d45b8349e0e32",
 ];

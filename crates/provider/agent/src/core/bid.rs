@@ -1,6 +1,6 @@
 //! A bid: sealed, kept, opened. One that is not opened costs its pledge.
 
-use super::{Answer, Core, Effect, Settings, Subject};
+use super::{Answer, BidStage, Core, Effect, Settings, Subject};
 use crate::policy::Why;
 use opengpu_market::auction::seal;
 use opengpu_market::fit::Mismatch;
@@ -55,8 +55,12 @@ impl HeldBid {
     pub(super) fn see(&mut self, phase: Option<TaskPhase>) {
         // The look may be from before the bid.
         let closed = !matches!(phase, Some(TaskPhase::Bidding { .. } | TaskPhase::Opening { .. }));
-        self.over |= closed && self.sent.is_none();
-        self.phase = phase;
+        let again = is_next(self.phase, phase);
+        self.over |= (closed || again) && self.sent.is_none();
+        // What is on its way belongs to the auction before.
+        if !(again && self.sent.is_some()) {
+            self.phase = phase;
+        }
         self.unsure = false;
     }
 
@@ -71,6 +75,19 @@ impl HeldBid {
             }
             (Some(_), Answer::Failed(failure)) => self.over = failure != Failure::WrongPhase,
             _ => {}
+        }
+    }
+
+    pub(super) const fn sealed(&self) -> &Sealed {
+        &self.sealed
+    }
+
+    /// Where it stands, for people.
+    pub(super) const fn stage(&self) -> BidStage {
+        match (self.opened, self.placed) {
+            (true, _) => BidStage::Opened,
+            (false, true) => BidStage::Sealed,
+            (false, false) => BidStage::Sent,
         }
     }
 
@@ -136,6 +153,8 @@ pub(super) struct Auction {
     refused: u8,
     /// When it is tried again.
     rest: Millis,
+    /// Why there is no bid, as it was last told.
+    told: Option<Why>,
 }
 
 impl Core {
@@ -147,7 +166,8 @@ impl Core {
         salt: [u8; 32],
         effects: &mut Vec<Effect>,
     ) {
-        if let Err(why) = self.try_to_bid(id, &task, salt, effects) {
+        let told = self.try_to_bid(id, &task, salt, effects).err();
+        if let Some(why) = told.clone() {
             let lasting = !passes(&why);
             effects.push(Effect::Decline { task: id, why });
             if lasting {
@@ -155,20 +175,30 @@ impl Core {
             }
         }
         if self.auctions.len() < MOST_AUCTIONS {
-            let auction = Auction { task, salt, refused: 0, rest: Millis(0) };
+            let auction = Auction { task, salt, refused: 0, rest: Millis(0), told };
             self.auctions.entry(id).or_insert(auction);
+        } else if !self.auctions.contains_key(&id) {
+            effects.push(Effect::Decline { task: id, why: Why::Crowded });
         }
     }
 
-    /// Bids where there was no room before.
+    /// Bids where there was no room before; whoever watches hears each new reason once.
     pub(super) fn bid_again(&mut self, effects: &mut Vec<Effect>) {
-        let auctions = std::mem::take(&mut self.auctions);
-        for (id, auction) in &auctions {
-            if self.now >= auction.rest {
-                // Why not was told when it was first seen.
-                let _ = self.try_to_bid(*id, &auction.task, auction.salt, effects);
+        let mut auctions = std::mem::take(&mut self.auctions);
+        for (id, auction) in &mut auctions {
+            let why = if auction.refused >= TRIES {
+                Some(Why::Refused)
+            } else if self.now < auction.rest {
+                continue;
+            } else {
+                self.try_to_bid(*id, &auction.task, auction.salt, effects).err()
+            };
+            if let Some(why) = why.clone().filter(|_| why != auction.told) {
+                effects.push(Effect::Decline { task: *id, why });
             }
+            auction.told = why;
         }
+        auctions.retain(|_, auction| auction.refused < TRIES);
         self.auctions = auctions;
     }
 
@@ -179,7 +209,6 @@ impl Core {
             auction.refused = auction.refused.saturating_add(1);
             auction.rest = rest;
         }
-        self.auctions.retain(|_, auction| auction.refused < TRIES);
     }
 
     /// Takes what the chain says of auctions; what is over is out of sight.
@@ -211,13 +240,35 @@ impl Core {
         if self.must_leave() {
             return Err(Why::NotActive);
         }
-        let sealed = Sealed { offer: bid.offer, rate: bid.rate, salt };
-        let phase = Some(task.phase);
+        self.place(id, task.phase, Sealed { offer: bid.offer, rate: bid.rate, salt }, effects);
+        Ok(())
+    }
+
+    /// Keeps a bid, then sends it.
+    pub(super) fn place(
+        &mut self,
+        id: TaskId,
+        phase: TaskPhase,
+        sealed: Sealed,
+        effects: &mut Vec<Effect>,
+    ) {
+        let phase = Some(phase);
         let mut held = HeldBid { phase, placed: false, ..HeldBid::restored(sealed) };
         effects.push(Effect::KeepBid { task: id, sealed });
         effects.push(held.seal(&self.settings, id));
         self.bids.insert(id, held);
-        Ok(())
+    }
+}
+
+/// Whether a task that nobody won is in its next auction: that one begins in the block in which the
+/// one before ends, so no look shows the task between them.
+fn is_next(before: Option<TaskPhase>, now: Option<TaskPhase>) -> bool {
+    match (before, now) {
+        // A node that is behind shows the auction before: it has ended earlier.
+        (Some(TaskPhase::Opening { until: before }), Some(TaskPhase::Bidding { until })) => {
+            until > before
+        }
+        _ => false,
     }
 }
 
@@ -226,6 +277,8 @@ fn passes(why: &Why) -> bool {
     match why {
         Why::Busy | Why::NotActive | Why::TooLarge => true,
         Why::Unfit(reasons) => reasons.iter().all(|it| matches!(it, Mismatch::Busy { .. })),
-        Why::TooSlow | Why::TooCheap | Why::NotRun | Why::Known => false,
+        Why::TooSlow | Why::TooCheap | Why::NotRun | Why::Known | Why::Refused | Why::Crowded => {
+            false
+        }
     }
 }

@@ -65,6 +65,8 @@ enum Sent {
 struct Chained {
     phase: LeasePhase,
     copies: Option<u8>,
+    /// Whether only a whole output counts.
+    whole: bool,
     all_in: bool,
     opened: bool,
     runs_here: bool,
@@ -156,6 +158,7 @@ impl Held {
         self.chained = Some(Chained {
             phase: lease.phase,
             copies,
+            whole: matches!(task.spec.class, Class::Replicate(_) | Class::Predicate(_)),
             all_in: copies.is_some_and(|copies| all_in(task, copies)),
             opened: lease.opened.is_some(),
             runs_here: runs_here(task),
@@ -321,10 +324,10 @@ impl Held {
 
     /// What is to be sent now.
     fn wanted(&self, beat: bool, stopping: bool) -> Option<Sent> {
-        let is_copy = self.chained.is_some_and(|chained| chained.copies.is_some());
+        let whole = self.chained.is_some_and(|chained| chained.whole);
         let index = |commitment: &Commitment| Some(commitment.reached.index);
-        // What is compared as a whole is not continued by others.
-        let newer = self.reached.filter(|it| !is_copy && index(it) > self.committed);
+        // What is compared or judged as a whole is not continued by others.
+        let newer = self.reached.filter(|it| !whole && index(it) > self.committed);
         match self.stage {
             Stage::Running if beat => {
                 newer.map(|commitment| Sent::Commit { commitment, ends: false })

@@ -18,9 +18,11 @@
 
 mod bid;
 mod lease;
+mod sight;
 
 pub use bid::Sealed;
 pub use lease::{Kept, Stage};
+pub use sight::{BidStage, BidStatus, Hand, NoHand, Prospect, Question, Reply, Sighting};
 
 use crate::policy::{Policy, Why};
 use bid::HeldBid;
@@ -29,6 +31,7 @@ use opengpu_types::{
     Address, ChainId, Commitment, Failure, LeaseId, LeasePhase, MarketOperation, MarketParameters,
     Millis, Provider, ProviderStatus, Task, TaskId,
 };
+use sight::Sight;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A provider is heard of so many times as often as it must be.
@@ -162,6 +165,13 @@ pub enum Input {
     OwnerAway,
     /// The owner wishes something.
     Wished(Wish),
+    /// The owner wants to know something, or to bid by hand.
+    Wanted {
+        /// Of the reply to it.
+        number: u64,
+        /// What.
+        question: Question,
+    },
     /// An operation ended.
     Submitted {
         /// Whom it was about.
@@ -229,6 +239,13 @@ pub enum Effect {
         /// Why.
         why: Why,
     },
+    /// Reply to the owner.
+    Reply {
+        /// To which question.
+        number: u64,
+        /// What.
+        reply: Reply,
+    },
     /// Tell of the time then.
     WakeAt(Millis),
 }
@@ -245,6 +262,8 @@ pub struct Core {
     bids: BTreeMap<TaskId, HeldBid>,
     /// Auctions in which it bids, or will when there is room.
     auctions: BTreeMap<TaskId, bid::Auction>,
+    /// All auctions that the owner may look at.
+    sight: Sight,
     /// Leases that were forgotten, while an old look may still show them open.
     closed: BTreeSet<LeaseId>,
     heard: Millis,
@@ -277,6 +296,7 @@ impl Core {
             leases: BTreeMap::new(),
             bids: BTreeMap::new(),
             auctions: BTreeMap::new(),
+            sight: Sight::new(),
             closed: BTreeSet::new(),
             heard: Millis(0),
             own: Own { beating: false, draining: None, rest: Millis(0) },
@@ -286,7 +306,8 @@ impl Core {
     /// Tasks whose entries it wants to see.
     pub fn tasks(&self) -> BTreeSet<TaskId> {
         let bids = self.bids.keys().chain(self.auctions.keys()).copied();
-        self.leases.keys().map(|lease| lease.task).chain(bids).collect()
+        let turn = self.sight.turn();
+        self.leases.keys().map(|lease| lease.task).chain(bids).chain(turn).collect()
     }
 
     /// Its leases and where they stand.
@@ -311,7 +332,14 @@ impl Core {
         match input {
             Input::Restored { leases, bids } => self.restore(leases, bids),
             Input::Seen { provider, tasks } => self.see(provider.map(|it| *it), &tasks),
-            Input::Bidding { id, task, salt } => self.bid(id, *task, salt, &mut effects),
+            Input::Bidding { id, task, salt } => {
+                self.sight.add(id, &task);
+                self.bid(id, *task, salt, &mut effects);
+            }
+            Input::Wanted { number, question } => {
+                let reply = self.reply(question, &mut effects);
+                effects.push(Effect::Reply { number, reply });
+            }
             Input::Briefed { lease, salt } => {
                 self.with(lease, |held| held.briefed(salt));
             }
@@ -329,6 +357,7 @@ impl Core {
             Input::Ticked => {}
         }
         self.decide(&mut effects);
+        self.sight.heed(&effects);
         effects
     }
 
@@ -366,6 +395,7 @@ impl Core {
             }
         }
         self.see_auctions(tasks);
+        self.sight.see(tasks);
         if let Some(provider) = &provider {
             self.heard = self.heard.max(provider.heard);
             self.closed.retain(|lease| provider.leases.contains(lease));
@@ -387,11 +417,14 @@ impl Core {
             }
             Subject::Bid(task) => {
                 let Some(bid) = self.bids.get_mut(&task) else { return };
-                let failed = matches!(answer, Answer::Failed(it) if it != Failure::AlreadyBid);
-                let refused = bid.is_sealing() && failed;
+                let refused = match answer {
+                    Answer::Failed(it) if it != Failure::AlreadyBid && bid.is_sealing() => Some(it),
+                    _ => None,
+                };
                 bid.submitted(answer, rest);
-                if refused {
+                if let Some(failure) = refused {
                     self.bid_refused(task);
+                    self.sight.refused(task, failure);
                 }
             }
             Subject::Provider => {

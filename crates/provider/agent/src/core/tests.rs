@@ -12,6 +12,8 @@ use opengpu_types::{
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
+mod hand;
+
 const TASK: TaskId = TaskId(Digest([5; 32]));
 const LEASE: LeaseId = LeaseId { task: TASK, number: 0 };
 const SEGMENTS: u32 = 8;
@@ -69,6 +71,8 @@ struct World {
     applied: Vec<MarketOperation>,
     last_words: Vec<Commitment>,
     forgotten: bool,
+    /// Reasons against bids that were told.
+    told: Vec<Why>,
     wake: Option<Millis>,
 }
 
@@ -92,6 +96,7 @@ impl World {
             applied: Vec::new(),
             last_words: Vec::new(),
             forgotten: false,
+            told: Vec::new(),
             wake: None,
         }
     }
@@ -149,7 +154,8 @@ impl World {
                 self.kept.remove(&lease);
                 self.forgotten = true;
             }
-            Effect::Decline { .. } => {}
+            Effect::Decline { why, .. } => self.told.push(why),
+            Effect::Reply { .. } => {}
             Effect::WakeAt(at) => self.wake = Some(at),
         }
     }
@@ -565,6 +571,26 @@ fn a_copy_is_sealed_and_opened_when_all_are_in() {
 }
 
 #[test]
+fn what_a_predicate_judges_has_no_checkpoints_and_is_given_back_without_blame_if_refused() {
+    let mut task = fixture::leased();
+    task.spec.class = Class::Predicate(ArtifactId(Digest([8; 32])));
+    let mut world = World::new(task);
+    world.look();
+    world.brief();
+    for _ in 0..4 {
+        world.boundary();
+        world.pass(5_000);
+        world.answer(true, true);
+        world.look();
+    }
+    world.end_run(How::Unfit);
+    world.settle(false);
+    assert_eq!(world.reason(), CloseReason::Released);
+    let commit = |it: &MarketOperation| matches!(it, MarketOperation::CommitTrace { .. });
+    assert!(!world.applied.iter().any(commit), "a part of it is worth nothing");
+}
+
+#[test]
 fn a_bid_is_kept_before_it_is_sent_and_opened_after_a_crash() {
     let until = Millis(2_000);
     let mut world = World::new(Task { phase: TaskPhase::Bidding { until }, ..fixture::task() });
@@ -642,7 +668,65 @@ fn an_auction_without_room_is_bid_for_when_there_is_room() {
     world.provider = bearing;
     world.look();
     assert!(world.waiting.is_empty());
+    world.task.as_mut().unwrap().phase = TaskPhase::Running;
+    world.look();
     assert!(!world.core.tasks().contains(&TASK));
+}
+
+#[test]
+fn a_task_that_nobody_won_is_bid_for_again_in_its_next_auction() {
+    let bidding = |until| TaskPhase::Bidding { until: Millis(until) };
+    let mut world = World::new(Task { phase: bidding(2_000), ..fixture::task() });
+    world.look();
+    let task = Box::new(world.task.clone().unwrap());
+    world.tell(Input::Bidding { id: TASK, task, salt: [4; 32] });
+    world.answer(true, true);
+    world.task.as_mut().unwrap().phase = TaskPhase::Opening { until: Millis(3_000) };
+    world.look();
+    // A node that is behind changes nothing.
+    world.task.as_mut().unwrap().phase = bidding(2_000);
+    world.look();
+    world.task.as_mut().unwrap().phase = TaskPhase::Opening { until: Millis(3_000) };
+    world.look();
+    assert_eq!(world.waiting.len(), 1, "it is opened");
+    // The block that ends this auction begins the next one, while the opening is still on its way.
+    world.task.as_mut().unwrap().phase = bidding(5_000);
+    let task = Box::new(world.task.clone().unwrap());
+    world.tell(Input::Bidding { id: TASK, task, salt: [5; 32] });
+    world.look();
+    world.answer(true, true);
+    world.look();
+    let sent = world.waiting.front().map(|(_, operation)| operation);
+    assert!(matches!(sent, Some(MarketOperation::SealBid { .. })), "{sent:?}");
+    assert_eq!(world.kept_bids[&TASK].salt, [5; 32]);
+}
+
+#[test]
+fn why_there_is_no_bid_is_told_once_for_each_reason() {
+    let until = Millis(60_000);
+    let mut world = World::new(Task { phase: TaskPhase::Bidding { until }, ..fixture::task() });
+    let bearing = world.provider.clone();
+    world.provider.exposure = opengpu_types::Amount::CAP;
+    world.look();
+    let task = Box::new(world.task.clone().unwrap());
+    world.tell(Input::Bidding { id: TASK, task, salt: [4; 32] });
+    world.look();
+    world.look();
+    assert_eq!(world.told, [Why::TooLarge]);
+    world.provider = bearing;
+    world.provider.offers.get_mut(0).unwrap().leased = 1;
+    world.look();
+    world.look();
+    assert!(matches!(world.told[1..], [Why::Unfit(_)]), "{:?}", world.told);
+    world.provider.offers.get_mut(0).unwrap().leased = 0;
+    world.look();
+    // The chain refuses it as often as it is tried.
+    while let Some((subject, _)) = world.waiting.pop_front() {
+        world.tell(Input::Submitted { subject, answer: Answer::Failed(Failure::UnfitOffer) });
+        world.pass(3_000);
+        world.look();
+    }
+    assert_eq!(world.told[2..], [Why::Refused]);
 }
 
 /// What can happen next.

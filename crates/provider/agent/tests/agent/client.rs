@@ -2,14 +2,15 @@
 
 use crate::village::{CHAIN, Village, permille, person};
 use commonware_codec::{DecodeExt as _, Encode as _};
-use opengpu_crypto::{Keypair, SealKeypair};
+use opengpu_crypto::{Keypair, SealKeypair, SealPublicKey};
 use opengpu_exec::Program;
 use opengpu_link::artifact::{ArtifactKey, Grant, OwnerSecret, encrypted_size};
 use opengpu_link::folder::{self, FolderLimits};
 use opengpu_link::lease::{
-    BRIEF, Brief, FOLLOW, Follow, News, OUTPUT, Parcel, STATE, Standing, Wanted,
+    BRIEF, Brief, Burst, FOLLOW, Follow, HELD, Holding, News, OUTPUT, Parcel, STATE, Standing,
+    Wanted,
 };
-use opengpu_link::session::{Router, SessionError};
+use opengpu_link::session::{Kind, Router, SessionError};
 use opengpu_link::transfer::{self, Holder, Keep, Policy};
 use opengpu_link::{Address, Config, Endpoint, EndpointId, Quota, Session, Store};
 use opengpu_types::{
@@ -76,9 +77,20 @@ impl Client {
         input: &[u8],
         change: impl FnOnce(&mut Spec),
     ) -> TaskId {
+        self.submit_for(village, program, input, Amount::whole(10), change)
+    }
+
+    /// The same for another budget.
+    pub(crate) fn submit_for(
+        &self,
+        village: &Village,
+        program: &Program,
+        input: &[u8],
+        escrow: Amount,
+        change: impl FnOnce(&mut Spec),
+    ) -> TaskId {
         let mut spec = spec(program, input);
         change(&mut spec);
-        let escrow = Amount::whole(10);
         let submit = MarketOperation::SubmitTask {
             spec: spec.into(),
             budget: Money::tokens(escrow),
@@ -111,7 +123,7 @@ impl Client {
     pub(crate) fn deliver(
         &self,
         session: &Session,
-        reader: opengpu_crypto::SealPublicKey,
+        reader: SealPublicKey,
         lease: LeaseId,
         (program, input): (&Path, &[u8]),
         state: Option<&[u8]>,
@@ -146,6 +158,14 @@ impl Client {
         })
     }
 
+    /// Sends bytes as they are.
+    pub(crate) fn put(&self, session: &Session, bytes: &[u8]) {
+        let artifact = self.store.import(bytes).unwrap();
+        let size = u64::try_from(bytes.len()).unwrap();
+        let wish = Keep { artifact, size, until: Millis(0) };
+        self.runtime.block_on(transfer::put(session, wish, |_| {})).unwrap();
+    }
+
     /// All news until the last one.
     pub(crate) fn follow(&self, session: &Session, lease: LeaseId, from: u64) -> Vec<News> {
         self.runtime.block_on(async {
@@ -153,7 +173,7 @@ impl Client {
             let mut stream = asked.unwrap().1.patient(Duration::from_secs(60));
             let mut news = Vec::new();
             while let Ok(Some(frame)) = stream.next().await {
-                news.push(News::decode(frame).unwrap());
+                news.extend(Burst::decode(frame).unwrap().into_vec());
             }
             news
         })
@@ -178,6 +198,39 @@ impl Client {
             let wanted = Standing { lease, segment }.encode();
             let answer = session.call(STATE, &wanted).await.unwrap();
             self.fetch(session, answer).await
+        })
+    }
+
+    /// What somebody holds of a lease.
+    pub(crate) fn held(&self, session: &Session, lease: LeaseId) -> Holding {
+        let wanted = Wanted { lease }.encode();
+        let answer = self.runtime.block_on(async { session.call(HELD, &wanted).await.unwrap() });
+        Holding::decode(answer).unwrap()
+    }
+
+    /// What a parcel holds.
+    pub(crate) fn open(&self, session: &Session, parcel: Parcel) -> Vec<u8> {
+        self.runtime.block_on(self.fetch(session, parcel.encode()))
+    }
+
+    /// Something of ours, for somebody else.
+    pub(crate) fn parcel(&self, bytes: &[u8], reader: SealPublicKey) -> Parcel {
+        let (mut rng, key) = (rand::rng(), ArtifactKey::generate(&mut rand::rng()));
+        let artifact = self.store.import_encrypted(&key, bytes).unwrap();
+        let grant = Grant::issue(&mut rng, CHAIN, artifact, &key, reader).unwrap();
+        Parcel { size: encrypted_size(u64::try_from(bytes.len()).unwrap()), grant }
+    }
+
+    /// Asks something of whoever may not let us in.
+    pub(crate) fn attempt(
+        &self,
+        address: &Address,
+        kind: Kind,
+        body: &[u8],
+    ) -> Result<bytes::Bytes, SessionError> {
+        self.runtime.block_on(async {
+            let session = self.endpoint.dial(address).await.unwrap();
+            session.call(kind, body).await
         })
     }
 

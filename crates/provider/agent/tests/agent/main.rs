@@ -10,22 +10,28 @@
 )]
 
 mod client;
+mod holders;
 mod village;
 
 use client::{Client, SEGMENTS};
+use holders::{
+    a_commitment_does_not_wait_for_a_holder_that_is_gone,
+    another_provider_goes_on_from_what_a_holder_has,
+};
 use libtest_mimic::{Arguments, Trial};
-use opengpu_agent::core::Wish;
+use opengpu_agent::chain::Chain as _;
+use opengpu_agent::core::{BidStage, Hand, NoHand, Wish};
 use opengpu_agent::hours::Hours;
-use opengpu_agent::policy::{Device, Floor, Policy};
+use opengpu_agent::policy::{Device, Floor, Policy, Why};
 use opengpu_agent::presence::Presence;
 use opengpu_agent::{Agent, Config, Earned};
 use opengpu_exec::{Data, Errand, Launch, Program, Supervisor};
 use opengpu_link::lease::News;
 use opengpu_link::session::{Refusal, SessionError};
 use opengpu_types::{
-    Allocating, Amount, ArtifactId, Class, CloseReason, Ending, Event, LeaseId, LeasePhase, List,
-    MarketOperation, Millis, Money, Outcome, Precision, ProviderStatus, Rating, Runtime, Set,
-    TaskId, TaskPhase, Text, Trust, Verdict,
+    Allocating, Amount, ArtifactId, Class, CloseReason, Ending, Entry, Event, Key, LeaseId,
+    LeasePhase, List, MarketOperation, Millis, Money, Outcome, Precision, ProviderStatus, Rating,
+    Runtime, Set, TaskId, TaskPhase, Text, Trust, Verdict,
 };
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -51,8 +57,12 @@ tests!(
     a_program_of_another_kind_than_the_task_says_does_not_run,
     an_auction_is_won_by_a_bid_that_is_opened_in_time,
     an_auction_that_began_while_the_agent_was_away_is_not_missed,
+    an_auction_below_the_floor_is_won_by_hand_and_paid,
     another_provider_goes_on_where_the_first_one_stopped,
+    another_provider_goes_on_from_what_a_holder_has,
+    a_commitment_does_not_wait_for_a_holder_that_is_gone,
     copies_of_two_providers_are_compared_and_both_are_paid,
+    what_a_predicate_accepts_is_paid_and_what_it_refuses_is_nobodys,
     a_provider_drains_and_works_again_as_its_owner_wishes,
 );
 
@@ -73,6 +83,8 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }
 
+/// What a second costs.
+const RATE: u128 = 1_000_000_000_000_000;
 /// Runs for a moment.
 const SHORT: &[u8] = b"opengpu:\n65536\n";
 /// Runs for some ten seconds.
@@ -95,7 +107,7 @@ fn launch() -> Launch {
 
 fn policy() -> Policy {
     Policy {
-        floor: Floor::Rate(Money::tokens(Amount(1_000_000_000_000_000))),
+        floor: Floor::Rate(Money::tokens(Amount(RATE))),
         longest: Millis(3_600_000),
         kinds: Set::all(),
         trusts: Set::all(),
@@ -141,10 +153,15 @@ struct Scene {
 }
 
 impl Scene {
-    fn new() -> Self {
+    /// Without a provider.
+    fn empty() -> Self {
         let (chain, folder) = (Village::start(), tempfile::tempdir().unwrap());
         let (client, owner) = (Client::new(), Owner::default());
-        let mut scene = Self { client, owner, folder, agent: None, chain };
+        Self { client, owner, folder, agent: None, chain }
+    }
+
+    fn new() -> Self {
+        let mut scene = Self::empty();
         scene.start();
         scene.agent().announce(&[device()], Amount::whole(200)).unwrap();
         scene
@@ -208,10 +225,26 @@ impl Scene {
 
 /// An agent of the person of that number.
 fn start(chain: &Running, number: u8, folder: &Path, owner: Owner) -> Agent {
-    let link = opengpu_link::Config::nearby([number + 70; 32], "127.0.0.1:0".parse().unwrap());
+    start_with(chain, Setup { number, relay: None, times: 1 }, folder, owner)
+}
+
+/// What is different about an agent.
+struct Setup {
+    number: u8,
+    relay: Option<opengpu_link::RelayUrl>,
+    /// So many times the usual rate.
+    times: u128,
+}
+
+fn start_with(chain: &Running, setup: Setup, folder: &Path, owner: Owner) -> Agent {
+    let Setup { number, relay, times } = setup;
+    let near = opengpu_link::Config::nearby([number + 70; 32], "127.0.0.1:0".parse().unwrap());
+    let link = opengpu_link::Config { relay, ..near };
+    let floor = Floor::Rate(Money::tokens(Amount(RATE * times)));
+    let policy = Policy { floor, ..policy() };
     let config = Config {
         brief: Millis(20_000),
-        ..Config::new(folder.to_owned(), link, [number; 32], launch(), policy())
+        ..Config::new(folder.to_owned(), link, [number; 32], launch(), policy)
     };
     let account = Account { village: Arc::clone(&chain.0), key: person(number) };
     Agent::start(config, Arc::new(account), Box::new(owner)).unwrap()
@@ -272,8 +305,11 @@ fn an_agent_that_dies_is_continued_by_the_next_one_from_its_disk() {
     drop(scene.agent.take());
     assert_eq!(scene.phase(lease), LeasePhase::Running, "a crash says nothing");
     assert!(reached < SEGMENTS, "it was over before it was killed");
-    let name = format!("records/leases/{}-0/states/1", lease.task);
-    let first = std::fs::metadata(scene.folder.path().join(&name)).unwrap().modified().unwrap();
+    let states = scene.folder.path().join(format!("records/leases/{}-0/states", lease.task));
+    let written = |path: &std::path::Path| std::fs::metadata(path).unwrap().modified().unwrap();
+    let all = std::fs::read_dir(states).unwrap().map(|it| it.unwrap().path());
+    let name = all.min_by_key(|path| written(path)).unwrap();
+    let first = written(&name);
     scene.start();
     let session = scene.client.dial(&scene.agent().nearby());
     let news = scene.client.follow(&session, lease, 0);
@@ -283,8 +319,7 @@ fn an_agent_that_dies_is_continued_by_the_next_one_from_its_disk() {
     assert_eq!(emitted(&news), expected);
     assert_eq!(scene.client.output(&session, lease), expected);
     assert_eq!(scene.village().task(lease.task).leases.len(), 1, "nobody else was needed");
-    let state = std::fs::metadata(scene.folder.path().join(&name)).unwrap();
-    assert_eq!(state.modified().unwrap(), first, "it began anew");
+    assert_eq!(written(&name), first, "it began anew");
     let begun = news.iter().filter(|news| matches!(news, News::Begun { .. })).count();
     assert_eq!(begun, 1);
 }
@@ -374,6 +409,46 @@ fn an_auction_is_won_by_a_bid_that_is_opened_in_time() {
     scene.village().until("the bid to be forgotten", forgotten);
 }
 
+fn an_auction_below_the_floor_is_won_by_hand_and_paid() {
+    let scene = Scene::new();
+    let folder = example("sha256-search");
+    let program = Program::open(&folder).unwrap();
+    // Ten seconds are predicted: a fifth of the floor.
+    let budget = Amount(2_000_000_000_000_000);
+    let task = scene.client.submit_for(scene.village(), &program, SHORT, budget, |spec| {
+        spec.allocating = Allocating::Auction;
+    });
+    let seen = || scene.agent().auctions(None, None).into_iter().find(|seen| seen.why.is_some());
+    let seen = scene.village().until("it is declined", seen);
+    assert_eq!((seen.id, seen.why, seen.bids), (task, Some(Why::TooCheap), Some(0)));
+    let prospect = seen.prospect.unwrap();
+    let most = prospect.most.unwrap();
+    assert!(most < prospect.floor);
+
+    let hand = |rate| Hand { task, rate, offer: None };
+    let dear = scene.agent().bid(hand(Amount(most.0 + 1)));
+    assert_eq!(dear, Err(NoHand::TooDear { most }), "it could not win");
+    let bid = scene.agent().bid(hand(Amount(most.0 / 2))).unwrap();
+    assert_eq!((bid.by_hand, bid.stage), (true, BidStage::Sealed));
+    let account = Account { village: Arc::clone(&scene.chain.0), key: person(2) };
+    let Some(Entry::Auction(auction)) = account.entry(&Key::Auction(task)).unwrap() else {
+        panic!("there is no auction");
+    };
+    assert_eq!(auction.bids[0].predicted, prospect.predicted, "the ledger says the same");
+    assert_eq!(scene.agent().auctions(Some(task), None)[0].bids, Some(1));
+    assert_eq!(scene.agent().status().bids, [bid]);
+
+    let lease = scene.lease(task);
+    let session = scene.client.dial(&scene.agent().nearby());
+    let reader = scene.agent().contact().sealing;
+    scene.client.deliver(&session, reader, lease, (&folder, SHORT), None).unwrap();
+    let (reason, verdict, paid) = scene.closed(lease);
+    assert_eq!((reason, verdict), (CloseReason::Completed, Some(Verdict::Upheld)));
+    assert!(!paid.is_zero() && paid <= budget);
+    assert_eq!(scene.village().task(task).leases[0].rate, most, "nobody else has bid");
+    assert!(scene.agent().auctions(None, None).is_empty(), "it is over");
+}
+
 fn an_auction_that_began_while_the_agent_was_away_is_not_missed() {
     let mut scene = Scene::new();
     scene.agent = None;
@@ -440,6 +515,51 @@ fn copies_of_two_providers_are_compared_and_both_are_paid() {
     }
     let opened = scene.village().task(task).leases[0].opened;
     assert_eq!(opened, Some(ArtifactId::of(&local(SHORT))));
+}
+
+fn what_a_predicate_accepts_is_paid_and_what_it_refuses_is_nobodys() {
+    let scene = Scene::new();
+    let predicate = std::fs::read(example("sha256-search").join("predicate.wasm")).unwrap();
+    let begin = |name: &str| {
+        let folder = example(name);
+        let program = Program::open(&folder).unwrap();
+        let task = scene.client.submit(scene.village(), &program, SHORT, |spec| {
+            spec.class = Class::Predicate(ArtifactId::of(&predicate));
+        });
+        let lease = scene.lease(task);
+        (lease, scene.client.dial(&scene.agent().nearby()), folder)
+    };
+    let reader = scene.agent().contact().sealing;
+    let deliver = |session: &opengpu_link::Session, lease: LeaseId, folder: &Path| {
+        scene.client.deliver(session, reader, lease, (folder, SHORT), None)
+    };
+
+    let (lease, session, folder) = begin("sha256-search");
+    let early = deliver(&session, lease, &folder).unwrap_err();
+    assert!(matches!(early, SessionError::Refused(Refusal::Missing)), "{early}");
+    scene.client.put(&session, &predicate);
+    deliver(&session, lease, &folder).unwrap();
+    let news = scene.client.follow(&session, lease, 0);
+    assert_eq!(news.last(), Some(&News::Ended { ending: Ending::Completed }));
+    let (reason, verdict, paid) = scene.closed(lease);
+    assert_eq!((reason, verdict), (CloseReason::Completed, Some(Verdict::Upheld)));
+    assert!(!paid.is_zero(), "it is paid");
+    assert_eq!(scene.client.output(&session, lease), local(SHORT));
+    assert!(emitted(&news).is_empty(), "nothing is told before it is accepted");
+    drop(session);
+
+    // What another program makes of the same input is not what the client wants.
+    let (lease, session, folder) = begin("word-count");
+    scene.client.put(&session, &predicate);
+    deliver(&session, lease, &folder).unwrap();
+    let news = scene.client.follow(&session, lease, 0);
+    let (reason, verdict, paid) = scene.closed(lease);
+    assert_eq!((reason, verdict, paid), (CloseReason::Released, None, Amount::ZERO));
+    assert!(emitted(&news).is_empty());
+    let refused = scene.client.refused(&session, lease);
+    assert!(matches!(refused, SessionError::Refused(Refusal::Missing)), "{refused}");
+    let provider = scene.village().provider(&person(2)).unwrap();
+    assert_eq!(provider.reputation.broken, 0, "nobody is to blame");
 }
 
 fn a_provider_drains_and_works_again_as_its_owner_wishes() {

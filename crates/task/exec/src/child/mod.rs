@@ -22,7 +22,7 @@ use crate::stop::Stop;
 use crate::usage::{Usage, Watch};
 use crate::walls::Grant;
 use opengpu_crypto::Digest;
-use opengpu_types::{ProgramId, Segment, SegmentIndex};
+use opengpu_types::{ArtifactId, ProgramId, Segment, SegmentIndex};
 use opengpu_verify::trace::{Emitted, Extent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader, Read, Write};
@@ -214,7 +214,7 @@ impl<W: Write> Executor<W> {
                 self.run(errand, |bay, input, stop, teller, usage| {
                     let Bay { prepared, limits } = bay;
                     let start = start(segments, from, limits)?;
-                    let mut seen = Seen { keep, teller, usage };
+                    let mut seen = Seen { keep, kept: None, teller, usage };
                     let until = until.map(SegmentIndex);
                     run::execute(&mut **prepared, input, start, until, limits, stop, &mut seen)?;
                     Ok(Ended::Finished)
@@ -389,6 +389,8 @@ impl<W: Write> Teller<'_, W> {
 /// Tells what happens in a run, and keeps its states where somebody wants them.
 struct Seen<'a, 'b, W: Write> {
     keep: Option<PathBuf>,
+    /// The state that was kept last: one that does not change is written once.
+    kept: Option<ArtifactId>,
     teller: &'a mut Teller<'b, W>,
     usage: &'a mut Usage,
 }
@@ -405,11 +407,14 @@ impl<W: Write> Observer for Seen<'_, '_, W> {
 
     fn segment(&mut self, segment: &Segment, state: &[u8]) -> Result<(), Fault> {
         self.usage.add(&segment.metered);
-        if let Some(folder) = &self.keep {
-            let path = folder.join(segment.index.to_string());
+        if let Some(folder) = &self.keep
+            && self.kept != Some(segment.state)
+        {
+            let path = folder.join(segment.state.to_string());
             artifact::write(&path, state).map_err(|error| Fault::Device {
                 reason: format!("the state cannot be kept: {error}"),
             })?;
+            self.kept = Some(segment.state);
         }
         self.teller.tell(News::Segment(*segment));
         Ok(())

@@ -1,18 +1,21 @@
 //! Scripts and images as programs: each segment is one start in the sandbox, for its steps alone.
 //!
+//! Python runs a script unless it names something else. A program with more files finds all of them in
+//! `/inputs/program`, its script among them; the input is `/inputs/input`, a file or an unpacked folder.
+//!
 //! A script that keeps to the contract of checkpoints says how many steps it has; its state is its
 //! checkpoint. One that knows nothing of it is a single step with an empty state. What a script prints
 //! is the output. An image is the same with files of its own: its command instead of a script. It is
 //! named with its address, so that the program's id covers it.
 
-use super::bubblewrap::NOBODY;
-use super::image::{self, Image, ImageError, ImageLimits};
+use super::code::{self, Code, Settings, Shape, scratch};
 use super::python::{self, Environment};
-use super::{Cgroup, Ended, Guest, How, Input, Probe, Root, Sandbox, SandboxError, Spec};
+use super::{Cgroup, Ended, File, Guest, How, Input, Probe, Root, Sandbox, SandboxError, Spec};
+use crate::archive::{self, ArchiveError};
 use crate::backend::{Backend, Begun, Elsewhere, Missing, Prepared, Span, Work};
 use crate::fault::{Fault, Grown, Refusal};
 use crate::program::{Limits, Program};
-use crate::scratch::{self, Scratch};
+use crate::scratch::Scratch;
 use serde::{Deserialize, Serialize};
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
@@ -20,41 +23,20 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io};
 
-/// Bytes of the largest script.
-const SCRIPT: u64 = 1 << 20;
 /// How often a running script is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 /// Bytes that are passed on at once.
 const PIECE: usize = 16 << 10;
 /// Where the input appears, inside.
 const INPUT: &str = "/inputs/input";
+/// Where the files of a program appear, inside, if it has more than its script.
+const PROGRAM: &str = "/inputs/program";
+/// Where a script appears that is alone and not Python's.
+const ALONE: &str = "/inputs/script";
 
-/// Runs Python scripts and images.
+/// Runs scripts and images.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scripts;
-
-/// `[native]` of a manifest.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Settings {
-    /// Steps of a script that keeps to the contract of checkpoints.
-    steps: Option<u64>,
-    /// What follows the script, or the command of an image.
-    arguments: Vec<String>,
-    /// An image: a folder or tar file beside the manifest, or the name that an engine has for it.
-    image: Option<String>,
-    /// The address of that image: `sha256:` and the digest of its manifest or of its settings.
-    digest: Option<String>,
-    /// What is run in the image; what it says itself if nothing is.
-    command: Option<String>,
-}
-
-/// What is started.
-#[derive(Debug)]
-enum Code {
-    Script(Vec<u8>),
-    Image { image: Image, command: String, arguments: Vec<String> },
-}
 
 impl Backend for Scripts {
     fn probe(&self) -> Result<String, Missing> {
@@ -74,67 +56,9 @@ impl Backend for Scripts {
         let settings: Settings = program.settings()?;
         let sandbox =
             Sandbox::new().map_err(|error| Refusal::Machine { reason: error.to_string() })?;
-        let code = match &settings.image {
-            Some(name) => open(program, name, &settings)?,
-            None => Code::Script(program.code(SCRIPT)?),
-        };
-        Ok(Box::new(Script { sandbox, code, settings, used: Elsewhere::default() }))
-    }
-}
-
-/// Unpacks the image of a program, if it is the one that its manifest means.
-fn open(program: &Program, name: &str, settings: &Settings) -> Result<Code, Refusal> {
-    let Some(digest) = &settings.digest else {
-        return Err(Refusal::program(
-            "[native]: an `image` needs its `digest`: the `Digest` or `Id` that \
-             `podman image inspect NAME` shows",
-        ));
-    };
-    if program.manifest.code.is_some() {
-        return Err(Refusal::program("[native]: either `code` or an `image`"));
-    }
-    let (cache, limits) = (image::cache(), ImageLimits::default());
-    let beside = program.path(name).ok().filter(|path| path.exists());
-    let image = match beside {
-        Some(path) => image::unpack(&path, &cache, limits),
-        None => image::named(name, &cache, limits),
-    };
-    let image = image.map_err(refusal)?;
-    if !image.is(digest) {
-        return Err(Refusal::program(format_args!(
-            "the image is sha256:{} (id sha256:{}) and not {digest}; if it is the one that is \
-             meant, write `digest = \"sha256:{}\"` under [native]",
-            image.digest, image.id, image.id
-        )));
-    }
-    let said = image.command.iter().cloned();
-    let mut words: Vec<_> = match &settings.command {
-        Some(command) => vec![command.clone()],
-        None => said.collect(),
-    };
-    words.extend(settings.arguments.clone());
-    if words.is_empty() {
-        return Err(Refusal::program("[native]: neither the image nor `command` says what to run"));
-    }
-    let command = words.remove(0);
-    Ok(Code::Image { image, command, arguments: words })
-}
-
-/// Whose fault it is that there is no image, and what helps.
-fn refusal(error: ImageError) -> Refusal {
-    let reason = format!("{error}; {}", error.fix());
-    match error {
-        ImageError::System { .. }
-        | ImageError::Name { .. }
-        | ImageError::NoEngine { .. }
-        | ImageError::Unknown { .. } => Refusal::Machine { reason },
-        ImageError::Malformed { .. }
-        | ImageError::NoImage { .. }
-        | ImageError::Escapes { .. }
-        | ImageError::Digest { .. }
-        | ImageError::TooMany { .. }
-        | ImageError::Foreign { .. }
-        | ImageError::Unsupported { .. } => Refusal::Program { reason },
+        let code = code::code(program, &settings)?;
+        let beside = code::beside(program, &settings)?;
+        Ok(Box::new(Script { sandbox, code, beside, settings, used: Elsewhere::default() }))
     }
 }
 
@@ -142,6 +66,8 @@ fn refusal(error: ImageError) -> Refusal {
 struct Script {
     sandbox: Sandbox,
     code: Code,
+    /// The files of the program, if there are more than its script or its image.
+    beside: Option<Scratch>,
     settings: Settings,
     /// What guests used that nobody was told of yet.
     used: Elsewhere,
@@ -149,17 +75,50 @@ struct Script {
 
 impl Script {
     fn spec(&self) -> Spec {
-        match &self.code {
-            Code::Script(script) => {
-                let words: Vec<_> = self.settings.arguments.iter().map(String::as_str).collect();
-                Environment::default().spec(script, &words, None)
-            }
+        let mut spec = match &self.code {
+            Code::Script { name, text } => self.script(name, text),
             Code::Image { image, command, arguments } => Spec {
                 root: Root::Image(image.root.clone()),
                 arguments: arguments.clone(),
                 ..Spec::new(command.clone(), &[])
             },
+        };
+        if let Some(beside) = &self.beside {
+            spec.inputs.push(Input { source: beside.path().to_owned(), place: PROGRAM.into() });
         }
+        spec
+    }
+
+    /// A script, by Python or by what it names.
+    fn script(&self, name: &str, text: &[u8]) -> Spec {
+        let Settings { command, options, arguments, .. } = &self.settings;
+        let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let place = self.beside.as_ref().map(|_| format!("{PROGRAM}/{name}"));
+        let Some(command) = command else {
+            let python = Environment::default();
+            return match &place {
+                Some(place) => python.spec_of(place, &words, None),
+                None => python.spec(text, &words, None),
+            };
+        };
+        let options = options.iter().map(String::as_str);
+        let script = place.as_deref().unwrap_or(ALONE);
+        let line: Vec<_> = options.chain([script]).chain(words).collect();
+        let mut spec = Spec::new(command.clone(), &line);
+        if place.is_none() {
+            spec.files.push(File { place: ALONE.into(), bytes: text.to_vec() });
+        }
+        spec
+    }
+
+    /// The input as the guest finds it, below this folder.
+    fn give(&self, input: &[u8], folder: &Path) -> Result<Input, Fault> {
+        let place = folder.join("input");
+        match self.settings.input {
+            Shape::File => fs::write(&place, input).map_err(machine)?,
+            Shape::Folder => archive::unpack(input, &place).map_err(unfit)?,
+        }
+        Ok(Input { source: place, place: INPUT.into() })
     }
 }
 
@@ -190,7 +149,10 @@ impl Script {
 struct Checkpoint(Vec<(String, Vec<u8>)>);
 
 impl Prepared for Script {
-    fn init(&mut self, _: &[u8], _: &mut Work<'_>) -> Result<Begun, Fault> {
+    fn init(&mut self, input: &[u8], _: &mut Work<'_>) -> Result<Begun, Fault> {
+        if self.settings.input == Shape::Folder {
+            archive::check(input).map_err(unfit)?;
+        }
         Ok(Begun { state: Vec::new(), steps: self.steps() })
     }
 
@@ -203,10 +165,8 @@ impl Prepared for Script {
     ) -> Result<Vec<u8>, Fault> {
         self.check_steps(span.of)?;
         let folder = scratch().map_err(machine)?;
-        let given = folder.path().join("input");
-        fs::write(&given, input).map_err(machine)?;
         let mut spec = self.spec();
-        spec.inputs.push(Input { source: given, place: INPUT.into() });
+        spec.inputs.push(self.give(input, folder.path())?);
         limit(&mut spec, work.limits);
         let until = *span.steps.end();
         if self.settings.steps.is_some() {
@@ -232,16 +192,6 @@ impl Prepared for Script {
     fn elsewhere(&mut self) -> Elsewhere {
         std::mem::take(&mut self.used)
     }
-}
-
-/// A folder that a guest may look into, and nobody else but us.
-fn scratch() -> io::Result<Scratch> {
-    let scratch = Scratch::make(&scratch::temporary()?, "guest-")?;
-    if rustix::process::getuid().is_root() {
-        // Where we are root the guest is somebody else.
-        std::os::unix::fs::chown(scratch.path(), Some(NOBODY), Some(NOBODY))?;
-    }
-    Ok(scratch)
 }
 
 /// What a program may use, in the words of the sandbox.
@@ -343,6 +293,14 @@ fn unpack(state: &[u8], folder: &Scratch) -> Result<Option<PathBuf>, Fault> {
         fs::write(path, bytes).map_err(machine)?;
     }
     Ok(Some(place))
+}
+
+/// Whose fault it is that an archive cannot be unpacked.
+fn unfit(error: ArchiveError) -> Fault {
+    match error {
+        ArchiveError::Disk(error) => machine(error),
+        other => Fault::Input { reason: other.to_string() },
+    }
 }
 
 fn machine(error: io::Error) -> Fault {

@@ -20,6 +20,7 @@
 mod backend;
 mod bubblewrap;
 mod cgroup;
+mod code;
 mod collect;
 mod control;
 mod device;

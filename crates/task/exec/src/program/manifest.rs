@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Segments where a manifest is silent.
 const SEGMENTS: u32 = 256;
 /// Most segments of a run: a trace stays small.
-const MOST_SEGMENTS: u32 = 65_536;
+const MOST_SEGMENTS: u32 = 131_072;
 /// Bytes of the largest state that any program may have: it is sent in one message.
 const MOST_STATE: u64 = 256 << 20;
 /// Tolerance where a manifest is silent.
@@ -292,7 +292,7 @@ mod tests {
         for (more, word) in [
             ("colour = 1", "colour"),
             ("segments = 0", "segments"),
-            ("segments = 65537", "segments"),
+            ("segments = 131073", "segments"),
             ("tolerance = 0.0", "tolerance"),
             ("tolerance = nan", "tolerance"),
             ("tolerance = 0.5", "tolerance"),

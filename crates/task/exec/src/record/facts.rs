@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// The version of what is written. Runs of which a build cannot read the version are not its own.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// What is written about a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -81,14 +81,23 @@ pub(super) struct Receiver(Arc<Shared>);
 impl Receiver {
     /// Waits for the next news; none when no more will come.
     pub(super) fn receive(&self) -> Option<News> {
+        self.take(VecDeque::pop_front)
+    }
+
+    /// Waits for news and takes all that are there; none when no more will come.
+    pub(super) fn receive_all(&self) -> VecDeque<News> {
+        self.take(std::mem::take)
+    }
+
+    fn take<T>(&self, take: impl FnOnce(&mut VecDeque<News>) -> T) -> T {
         let mut waiting = self.0.wait_while(|waiting| waiting.news.is_empty() && !waiting.closed);
         let full = waiting.news.len() >= NEWS;
-        let news = waiting.news.pop_front();
+        let taken = take(&mut waiting.news);
         drop(waiting);
         if full {
             self.0.changed.notify_one();
         }
-        news
+        taken
     }
 }
 
@@ -129,6 +138,18 @@ mod tests {
         thread::sleep(Duration::from_millis(20));
         drop(receiver);
         sending.join().unwrap();
+    }
+
+    #[test]
+    fn what_waits_is_taken_together() {
+        let (sender, receiver) = mailbox();
+        (0..NEWS).for_each(|it| sender.send(news(it)));
+        let sending = thread::spawn(move || sender.send(news(NEWS)));
+        let mut taken = receiver.receive_all();
+        sending.join().unwrap();
+        taken.extend(receiver.receive_all());
+        assert!(taken.into_iter().eq((0..=NEWS).map(news)));
+        assert!(receiver.receive_all().is_empty(), "the sender has gone");
     }
 
     #[test]

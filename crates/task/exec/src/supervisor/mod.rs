@@ -61,7 +61,7 @@ pub struct Errand {
     pub until: Option<SegmentIndex>,
     /// How long it may take; as long as the program says if none. Each part has its own time.
     pub time: Option<Duration>,
-    /// Folder for the states, one file per segment; nobody wants them if none.
+    /// Folder for the states, one file each, named by its address; nobody wants them if none.
     pub keep: Option<PathBuf>,
 }
 

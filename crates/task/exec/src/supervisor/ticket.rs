@@ -82,24 +82,53 @@ impl Ticket {
     /// Waits until the run has ended, and shows the news on the way. An executor is not trusted: what
     /// it says must be what was asked for, and fit together; what is not so is not shown.
     pub fn wait(self, mut see: impl FnMut(&News)) -> Result<Outcome, (Fault, Usage)> {
-        let (mut told, paused) = (Told::new(self.asked), Arc::clone(&self.paused));
-        let wrong = |how| (broken(how), Usage::default());
-        for news in self {
-            told.hear(&news).map_err(wrong)?;
-            see(&news);
-            match news {
-                News::Begun { .. } | News::Emitted(_) | News::Segment(_) => {}
-                News::Finished { usage } => {
-                    let ended = told.finished(usage, paused.load(Ordering::SeqCst));
+        self.wait_in_bursts(|burst| burst.iter().for_each(&mut see))
+    }
+
+    /// The same, with all news at once that came meanwhile: whoever keeps them on disk does it once.
+    pub fn wait_in_bursts(
+        mut self,
+        mut see: impl FnMut(&[News]),
+    ) -> Result<Outcome, (Fault, Usage)> {
+        let mut told = Told::new(self.asked);
+        loop {
+            let mut burst = self.next_burst();
+            let heard = burst.iter().try_fold(0usize, |count, news| match told.hear(news) {
+                Ok(()) => Ok(count.saturating_add(1)),
+                Err(how) => Err((count, how)),
+            });
+            see(burst.get(..heard.unwrap_or_else(|(count, _)| count)).unwrap_or(&[]));
+            heard.map_err(|(_, how)| (broken(how), Usage::default()))?;
+            match burst.pop() {
+                Some(News::Begun { .. } | News::Emitted(_) | News::Segment(_)) => {}
+                Some(News::Finished { usage }) => {
+                    let ended = told.finished(usage, self.paused.load(Ordering::SeqCst));
                     return ended.map_err(|how| (broken(how), usage));
                 }
-                News::Failed { fault, usage } => return Err((fault, usage)),
-                News::Repeated { usage, .. } | News::Weighed { usage, .. } => {
+                Some(News::Failed { fault, usage }) => return Err((fault, usage)),
+                Some(News::Repeated { usage, .. } | News::Weighed { usage, .. }) => {
                     return Err((broken("a segment was checked that nobody asked for"), usage));
                 }
+                None => return Err((broken("it said nothing"), Usage::default())),
             }
         }
-        Err(wrong("it said nothing"))
+    }
+
+    /// Waits for what happens next, and takes all of it up to the last news; none after that.
+    fn next_burst(&mut self) -> Vec<News> {
+        if self.over {
+            return Vec::new();
+        }
+        let mut burst: Vec<_> = self.news.receive_all().into();
+        if let Some(last) = burst.iter().position(News::is_last) {
+            burst.truncate(last.saturating_add(1));
+            self.over = true;
+        }
+        if burst.is_empty() {
+            self.over = true;
+            burst.push(gone());
+        }
+        burst
     }
 
     /// Waits for a repeated segment and the state after it.
@@ -135,13 +164,15 @@ impl Iterator for Ticket {
         if self.over {
             return None;
         }
-        let news = self.news.receive().unwrap_or_else(|| News::Failed {
-            fault: Fault::Crashed { how: "it is gone".to_owned() },
-            usage: Usage::default(),
-        });
+        let news = self.news.receive().unwrap_or_else(gone);
         self.over = news.is_last();
         Some(news)
     }
+}
+
+/// What is heard of an executor that says nothing more.
+fn gone() -> News {
+    News::Failed { fault: broken("it is gone"), usage: Usage::default() }
 }
 
 fn broken(how: &str) -> Fault {

@@ -35,7 +35,9 @@ pub(crate) struct Ran {
 impl Ran {
     /// The bytes of the state after a segment.
     fn state(&self, index: u32) -> Vec<u8> {
-        fs::read(self.states.path().join(index.to_string())).unwrap()
+        let segments = &self.outcome.segments;
+        let found = segments.iter().find(|segment| segment.index.0 == index).unwrap();
+        fs::read(self.states.path().join(found.state.to_string())).unwrap()
     }
 
     /// Where it ended.
@@ -166,7 +168,7 @@ fn a_part_that_was_kept_goes_on() {
         assert!(Record::open(folders[1].path()).is_err(), "{lie}");
     }
     // A build that knew nothing of parts wrote no version.
-    fs::write(&facts, text.replace("\"version\": 2,", "")).unwrap();
+    fs::write(&facts, text.replace("\"version\": 3,", "")).unwrap();
     let error = Record::open(folders[1].path()).unwrap_err();
     assert!(matches!(error, RecordError::Version { found: 1 }), "{error}");
 }

@@ -5,8 +5,8 @@ use super::Tour;
 use crate::{
     dev::{PATIENCE, providers},
     examples::{Example, PATH_TRACER, TRAIN_DIGITS},
-    exec,
     exit::{Complaint, Exit},
+    input,
     task::{picture, receipt},
     verify,
 };
@@ -62,7 +62,7 @@ impl Tour<'_> {
     fn trade(&self, client: &Client, example: &Example) -> Result<Done> {
         let [from, _] = devnet::USERS;
         let program = example.unpack(self.network.path())?;
-        let input = exec::input(&program, None)?;
+        let input = input::read(&program, None)?;
         let wishes =
             Wishes { allocating: Some(Allocating::Auction), ..Wishes::new(Money::tokens(BUDGET)) };
         let spec = wishes.spec(&program, ArtifactId::of(&input));
@@ -72,7 +72,7 @@ impl Tour<'_> {
         let best = quote.fitting.first().with_context(|| format!("nobody runs it: {quote:?}"))?;
         let quoted =
             format!("{} offers fit, the cheapest would be {} oGPU", quote.fitting.len(), best.cost);
-        let packed = client.pack(&program, &input, spec)?;
+        let packed = client.pack(&program, &input, None, spec)?;
         let begin = Instant::now();
         let keypair = self.network.unlock(from)?;
         let id = client.submit(&keypair, &packed, wishes.budget, BUDGET)?;

@@ -5,9 +5,10 @@ use super::bazaar::{
 };
 use crate::support::{CHAIN, alice};
 use commonware_cryptography::Signer as _;
+use opengpu_market::auction::seal;
 use opengpu_types::{
     Amount, CloseReason, Commitment, Ending, Event, Failure, LeaseId, LeasePhase, Leave,
-    MarketOperation, Millis, SegmentIndex, Spec, TaskPhase, Trust,
+    MarketOperation, Millis, SegmentIndex, Spec, TaskId, TaskPhase, Trust,
 };
 use opengpu_verify::statement;
 
@@ -117,6 +118,37 @@ fn a_task_is_not_tried_for_ever() {
         bazaar.release(number, LeaseId { task: id, number }, Leave::Refused);
     }
     assert!(matches!(bazaar.task(id).phase, TaskPhase::Bidding { .. }));
+}
+
+#[test]
+fn who_was_silent_or_gave_back_may_bid_again_a_few_times_and_who_refused_may_not() {
+    let patient = Spec { patience: Millis(3_600_000), ..fast() };
+    let mut bazaar = Bazaar::new(1);
+    let id = bazaar.submit(patient.clone(), 5);
+    bazaar.wait(bazaar.network.genesis.parameters.market.silence.0 + 3_000);
+    assert_eq!(bazaar.lease(id, 0).phase, LeasePhase::Closed { reason: CloseReason::Silent });
+    // It may be dead: it is not taken without a bid.
+    assert!(matches!(bazaar.task(id).phase, TaskPhase::Bidding { .. }));
+    for number in 1..3 {
+        bazaar.bid(0, id, RATE);
+        bazaar.end_bidding(id);
+        bazaar.open(0, id, RATE);
+        bazaar.end_opening(id);
+        assert_eq!(bazaar.lease(id, number).provider, provider(0).address());
+        bazaar.release(0, LeaseId { task: id, number }, Leave::OwnerReturned);
+    }
+    assert_eq!(bazaar.fail(&provider(0), sealed(id)), Failure::UnfitOffer, "often enough");
+
+    let mut bazaar = Bazaar::new(1);
+    let id = bazaar.submit(patient, 5);
+    bazaar.release(0, first(id), Leave::Refused);
+    assert_eq!(bazaar.fail(&provider(0), sealed(id)), Failure::UnfitOffer);
+}
+
+/// The bid of the first provider.
+fn sealed(task: TaskId) -> MarketOperation {
+    let seal = seal(CHAIN, &task.0, &provider(0).address(), Amount(RATE), &[0; 32]);
+    MarketOperation::SealBid { task, offer: 0, seal }
 }
 
 #[test]

@@ -56,6 +56,8 @@ pub struct Span {
 
 const START: &str = include_str!("start.py");
 const CHECKPOINT: &str = include_str!("../../../../../../sdk/python/opengpu_checkpoint.py");
+/// Where a script appears that has nothing beside it.
+const SCRIPT: &str = "/inputs/script.py";
 /// Where new checkpoints go, below the work folder.
 const CHECKPOINTS: &str = "checkpoints";
 /// Files of one checkpoint.
@@ -64,17 +66,21 @@ const MOST_FILES: usize = 10_000;
 impl Environment {
     /// A script in this environment, as a command for the sandbox.
     pub fn spec(&self, script: &[u8], arguments: &[&str], layer: Option<&Layer>) -> Spec {
+        let mut spec = self.spec_of(SCRIPT, arguments, layer);
+        spec.files.push(File { place: SCRIPT.into(), bytes: script.to_vec() });
+        spec
+    }
+
+    /// The same for a script that is somewhere inside.
+    pub fn spec_of(&self, script: &str, arguments: &[&str], layer: Option<&Layer>) -> Spec {
         let mut spec = Spec::new(self.interpreter.clone(), &[]);
         spec.root = Root::System;
-        let own = ["-s", "-B", "/opt/opengpu/start.py", "/inputs/script.py"];
+        let own = ["-s", "-B", "/opt/opengpu/start.py", script];
         spec.arguments = own.iter().chain(arguments).map(|&argument| argument.to_owned()).collect();
-        let files: [(&str, &[u8]); 3] = [
-            ("/opt/opengpu/start.py", START.as_bytes()),
-            ("/opt/opengpu/opengpu_checkpoint.py", CHECKPOINT.as_bytes()),
-            ("/inputs/script.py", script),
-        ];
-        for (place, bytes) in files {
-            spec.files.push(File { place: place.into(), bytes: bytes.to_vec() });
+        let files =
+            [("/opt/opengpu/start.py", START), ("/opt/opengpu/opengpu_checkpoint.py", CHECKPOINT)];
+        for (place, text) in files {
+            spec.files.push(File { place: place.into(), bytes: text.as_bytes().to_vec() });
         }
         for (number, source) in self.packages.iter().enumerate() {
             let place = Path::new("/opt/packages").join(number.to_string());

@@ -1,4 +1,5 @@
-//! The network of a run: four validators, a relay, providers and the wallets of clients, in one folder.
+//! The network of a run: four validators, a relay, providers and the wallets of clients, in one folder,
+//! each a process of the product.
 //!
 //! ```text
 //!   FOLDER/home/           wallets of operators and providers
@@ -7,8 +8,16 @@
 //!          logs/           everything else that is said
 //! ```
 
-use super::{member::Member, tally::Role};
-use crate::{error::BenchError, machine, process::Process, tell};
+mod member;
+
+pub(crate) use member::{Member, Role};
+
+use crate::{
+    error::BenchError,
+    machine,
+    process::{Process, Usage},
+    tell,
+};
 use opengpu_client::{
     Keystore, Passphrase, Rpc,
     devnet::{DevNetwork, DevValidator, Plan},
@@ -31,30 +40,39 @@ use std::{
 };
 
 const VALIDATORS: u16 = 4;
-const PROVIDERS: usize = 4;
 /// Tokens with which providers and clients begin.
 const FUNDS: Amount = Amount::whole(1_000);
 /// How long something may take at the beginning.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// Who takes part beside the validators and the relay.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cast<'a> {
+    pub(crate) providers: usize,
+    /// Stake of each provider.
+    pub(crate) stake: Amount,
+    /// Accounts that have tokens.
+    pub(crate) clients: &'a [Keypair],
+}
+
 /// The network.
 #[derive(Debug)]
-pub(super) struct Scene {
-    pub(super) opengpu: PathBuf,
-    pub(super) folder: PathBuf,
-    pub(super) rpcs: Vec<Rpc>,
-    pub(super) nodes: Vec<Member>,
-    pub(super) providers: Vec<Member>,
-    pub(super) relay: Member,
+pub(crate) struct Scene {
+    pub(crate) opengpu: PathBuf,
+    pub(crate) folder: PathBuf,
+    pub(crate) rpcs: Vec<Rpc>,
+    pub(crate) nodes: Vec<Member>,
+    pub(crate) providers: Vec<Member>,
+    pub(crate) relay: Member,
 }
 
 impl Scene {
-    /// Makes a network in which these accounts have tokens; nothing runs yet.
-    pub(super) fn make(
+    /// Makes a network; nothing runs yet.
+    pub(crate) fn make(
         opengpu: &Path,
         folder: &Path,
-        clients: &[Keypair],
+        cast: &Cast<'_>,
         rng: &mut StdRng,
     ) -> Result<Self, BenchError> {
         let first_port = free_ports(rng)?;
@@ -64,8 +82,9 @@ impl Scene {
         // A validator that is killed again and again shall keep its seat.
         made.genesis.parameters.missed_limit = Permille::constant(1_000);
         made.genesis.parameters.epoch_blocks = 20;
-        let providers: Vec<_> = (0..PROVIDERS).map(|_| Keypair::generate_ed25519(rng)).collect();
-        let funded = providers.iter().chain(clients).map(|keypair| Allocation {
+        let providers: Vec<_> =
+            (0..cast.providers).map(|_| Keypair::generate_ed25519(rng)).collect();
+        let funded = providers.iter().chain(cast.clients).map(|keypair| Allocation {
             account: keypair.address(),
             amount: FUNDS,
             vesting: None,
@@ -97,6 +116,8 @@ impl Scene {
         };
         for (index, keypair) in providers.iter().enumerate() {
             let provider = scene.make_provider(index, keypair, &format!("http://{listen}"), rng)?;
+            let stake = cast.stake.to_string();
+            let provider = provider.with(words(["--stake", &stake]));
             scene.providers.push(provider);
         }
         Ok(scene)
@@ -133,13 +154,13 @@ impl Scene {
     }
 
     /// The node of somebody with a number.
-    pub(super) fn url(&self, number: usize) -> &str {
+    pub(crate) fn url(&self, number: usize) -> &str {
         let place = number.checked_rem(self.rpcs.len()).unwrap_or(0);
         self.rpcs.get(place).map_or("", Rpc::url)
     }
 
     /// Starts everything, and waits until all are ready.
-    pub(super) fn start(&mut self) -> Result<(), BenchError> {
+    pub(crate) fn start(&mut self) -> Result<(), BenchError> {
         let begin = Instant::now();
         for member in self.nodes.iter_mut().chain([&mut self.relay]) {
             member.start()?;
@@ -159,7 +180,7 @@ impl Scene {
     }
 
     /// What a provider says of itself on its socket; nothing if it does not answer.
-    pub(super) fn report(&self, index: usize) -> Option<serde_json::Value> {
+    pub(crate) fn report(&self, index: usize) -> Option<serde_json::Value> {
         let mut stream = UnixStream::connect(self.data(index).join("agent.sock")).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
         stream.write_all(b"{\"do\":\"status\"}\n").ok()?;
@@ -169,7 +190,7 @@ impl Scene {
     }
 
     /// The lease that a provider runs now, and how far it is.
-    pub(super) fn running_lease(&self, index: usize) -> Option<String> {
+    pub(crate) fn running_lease(&self, index: usize) -> Option<String> {
         let report = self.report(index)?;
         let leases = report.get("leases")?.as_array()?;
         let running =
@@ -180,21 +201,27 @@ impl Scene {
         Some(format!("lease {} at segment {segment}", short(lease)))
     }
 
+    /// What all members used so far.
+    pub(crate) fn usage(&self) -> Usage {
+        let members = self.nodes.iter().chain(&self.providers).chain([&self.relay]);
+        members.filter_map(Member::usage).sum()
+    }
+
     /// All members.
-    pub(super) fn members(&mut self) -> impl Iterator<Item = &mut Member> {
+    pub(crate) fn members(&mut self) -> impl Iterator<Item = &mut Member> {
         self.nodes.iter_mut().chain(&mut self.providers).chain([&mut self.relay])
     }
 }
 
 /// The beginning and the end of a long name.
-pub(super) fn short(name: &str) -> String {
+pub(crate) fn short(name: &str) -> String {
     let begin: String = name.chars().take(8).collect();
     let end = name.rsplit_once(['-', '/', ':', '.']).map_or("", |(_, end)| end);
     if end.is_empty() { begin } else { format!("{begin}-{end}") }
 }
 
 /// Keeps a key without a passphrase.
-pub(super) fn store(
+pub(crate) fn store(
     home: &Path,
     name: &str,
     keypair: &Keypair,
@@ -206,7 +233,7 @@ pub(super) fn store(
 }
 
 /// Looks again and again until something holds.
-pub(super) fn wait(
+pub(crate) fn wait(
     what: &'static str,
     mut holds: impl FnMut() -> Result<bool, BenchError>,
 ) -> Result<(), BenchError> {
@@ -220,7 +247,7 @@ pub(super) fn wait(
     Ok(())
 }
 
-pub(super) fn words<const N: usize>(words: [&str; N]) -> Vec<OsString> {
+pub(crate) fn words<const N: usize>(words: [&str; N]) -> Vec<OsString> {
     words.map(OsString::from).to_vec()
 }
 

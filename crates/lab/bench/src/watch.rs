@@ -14,11 +14,11 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Blocks as they arrived; its readers end with the process.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Watcher(Arc<Mutex<Vec<Seen>>>);
+pub(crate) struct Watcher(Arc<Mutex<Vec<Seen>>>);
 
 impl Watcher {
     /// Reads from now on.
-    pub(super) fn start(urls: &[String]) -> Self {
+    pub(crate) fn start(urls: &[String]) -> Self {
         let watcher = Self::default();
         for (node, url) in urls.iter().enumerate() {
             let (watcher, rpc) = (watcher.clone(), Rpc::new(url));
@@ -47,7 +47,7 @@ impl Watcher {
     }
 
     /// Blocks that arrived between two moments, in the sequence of their arrival.
-    pub(super) fn between(&self, from: u64, to: u64) -> Vec<Seen> {
+    pub(crate) fn between(&self, from: u64, to: u64) -> Vec<Seen> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let inside = all.iter().filter(|seen| (from..to).contains(&seen.arrival));
         let mut inside: Vec<_> = inside.copied().collect();

@@ -1,7 +1,9 @@
 //! A process of the network that is killed and comes back.
 
-use super::tally::Role;
-use crate::{error::BenchError, process::Process};
+use crate::{
+    error::BenchError,
+    process::{Process, Usage},
+};
 use std::{
     ffi::OsString,
     path::PathBuf,
@@ -12,11 +14,33 @@ use std::{
 /// How long a member stays dead.
 const REST: Duration = Duration::from_secs(1);
 
+/// Kinds of processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Role {
+    Validator,
+    Provider,
+    Client,
+    Relay,
+}
+
+impl Role {
+    pub(crate) const ALL: [Self; 4] = [Self::Validator, Self::Provider, Self::Client, Self::Relay];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Validator => "validator",
+            Self::Provider => "provider",
+            Self::Client => "client",
+            Self::Relay => "relay",
+        }
+    }
+}
+
 /// A process that is started again whenever it ends.
 #[derive(Debug)]
-pub(super) struct Member {
-    pub(super) role: Role,
-    pub(super) name: String,
+pub(crate) struct Member {
+    pub(crate) role: Role,
+    pub(crate) name: String,
     program: PathBuf,
     arguments: Vec<OsString>,
     log: PathBuf,
@@ -26,7 +50,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub(super) fn new(
+    pub(crate) fn new(
         role: Role,
         name: String,
         program: PathBuf,
@@ -36,7 +60,13 @@ impl Member {
         Self { role, name, program, arguments, log, process: None, since: Instant::now() }
     }
 
-    pub(super) fn start(&mut self) -> Result<(), BenchError> {
+    /// The same with more arguments.
+    pub(crate) fn with(mut self, more: Vec<OsString>) -> Self {
+        self.arguments.extend(more);
+        self
+    }
+
+    pub(crate) fn start(&mut self) -> Result<(), BenchError> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).arg("--until-stdin-ends");
         self.process = Some(Process::start_bound(&self.name, &mut command, &self.log)?);
@@ -45,7 +75,7 @@ impl Member {
     }
 
     /// Starts it again if it has been dead for a moment; whether it ended by itself.
-    pub(super) fn tend(&mut self) -> Result<bool, BenchError> {
+    pub(crate) fn tend(&mut self) -> Result<bool, BenchError> {
         if self.process.as_mut().is_some_and(|process| process.ended().is_some()) {
             self.process = None;
             self.since = Instant::now();
@@ -58,13 +88,18 @@ impl Member {
     }
 
     /// `kill -9`.
-    pub(super) fn kill(&mut self) -> Result<(), BenchError> {
+    pub(crate) fn kill(&mut self) -> Result<(), BenchError> {
         self.since = Instant::now();
         self.process.take().map_or(Ok(()), Process::kill)
     }
 
+    /// What it used so far, if it runs.
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        self.process.as_ref().map(Process::usage)
+    }
+
     /// Whether it has been running for so long.
-    pub(super) fn is_up_for(&self, span: Duration) -> bool {
+    pub(crate) fn is_up_for(&self, span: Duration) -> bool {
         self.process.is_some() && self.since.elapsed() >= span
     }
 }

@@ -1,0 +1,112 @@
+//! One client in this process, by the SDK: as fast as a program can be that submits tasks.
+
+use crate::{error::BenchError, network::Scene};
+use opengpu_client::Rpc;
+use opengpu_crypto::Keypair;
+use opengpu_exec::{Data, Launch, Program, Supervisor, run::Repeat};
+use opengpu_sdk::{Attended, Client, Wishes};
+use opengpu_types::{
+    Allocating, Amount, ArtifactId, CloseReason, Measure, Money, SegmentIndex, Task, TaskId,
+    TaskPhase, Trust, Work,
+};
+use opengpu_verify::trace::{Emitted, Trace};
+use std::{path::Path, sync::atomic::AtomicBool};
+
+/// What a task may cost.
+const BUDGET: Amount = Amount::whole(1);
+
+pub(super) struct Submitter {
+    client: Client,
+    keypair: Keypair,
+}
+
+/// A task that was settled, with its output.
+pub(super) struct Settled {
+    pub(super) id: TaskId,
+    pub(super) task: Task,
+    pub(super) output: Vec<u8>,
+}
+
+fn failed(error: impl std::fmt::Display) -> BenchError {
+    BenchError::Task(error.to_string())
+}
+
+impl Submitter {
+    pub(super) fn open(scene: &Scene, folder: &Path, keypair: Keypair) -> Result<Self, BenchError> {
+        let rpc = Rpc::new(scene.url(0));
+        let chain = rpc.status()?.chain;
+        Ok(Self { client: Client::open(folder, &rpc, chain).map_err(failed)?, keypair })
+    }
+
+    /// Runs a program by spot, from packing it to its settlement and its output.
+    pub(super) fn run(
+        &self,
+        program: &Program,
+        input: &[u8],
+        trust: Trust,
+    ) -> Result<Settled, BenchError> {
+        let budget = Money::tokens(BUDGET);
+        let wishes = Wishes {
+            trust,
+            allocating: Some(Allocating::Spot),
+            work: Some(Work { amount: 1_000, measure: Measure::Integers }),
+            ..Wishes::new(budget)
+        };
+        let spec = wishes.spec(program, ArtifactId::of(input));
+        let packed = self.client.pack(program, input, None, spec).map_err(failed)?;
+        let id = self.client.submit(&self.keypair, &packed, budget, BUDGET).map_err(failed)?;
+        let attended = self.client.attend(id, &AtomicBool::new(false), &mut |_, _| {});
+        let Attended::Ended { task, output } = attended.map_err(failed)? else {
+            return Err(failed("it was left"));
+        };
+        match task.phase {
+            TaskPhase::Closed { reason: CloseReason::Completed, .. } => {}
+            other => return Err(failed(format!("it ended as {other:?}"))),
+        }
+        Ok(Settled { id, task: *task, output: output.map_err(failed)? })
+    }
+
+    /// The trace that the provider committed to, if every leaf of it is that of what came.
+    pub(super) fn trace(&self, settled: &Settled) -> Result<Trace, BenchError> {
+        let traces = self.client.traces(settled.id, &settled.task).map_err(failed)?;
+        let trace = traces.into_values().next();
+        trace.ok_or_else(|| failed("its leaves are not those of the commitment"))
+    }
+}
+
+/// Runs one segment of a trace again on this machine; whether it is the same.
+pub(super) fn is_repeated(
+    opengpu: &Path,
+    program: &Program,
+    input: &[u8],
+    trace: &Trace,
+    index: u32,
+) -> Result<bool, BenchError> {
+    let launch = Launch {
+        program: opengpu.to_owned(),
+        arguments: vec!["executor".into()],
+        threads: None,
+        device: None,
+        reads: Vec::new(),
+        writes: Vec::new(),
+    };
+    let supervisor = Supervisor::new(launch);
+    let extent = trace.part().extent;
+    let repeat = |index: u32, state: Vec<u8>, emitted| {
+        let which = Repeat { index: SegmentIndex(index), extent, emitted };
+        let (input, state) = (Data::Inline(input.to_vec()), Data::Inline(state));
+        let ticket = supervisor.repeat(program, input, state, &which).map_err(failed)?;
+        ticket.wait_repeated().map(|(found, _)| found).map_err(|(fault, _)| failed(fault))
+    };
+    // No step changes the state, so the first one is the one before every item.
+    let first = repeat(0, Vec::new(), Emitted::NOTHING)?;
+    let segment = |index: u32| {
+        let place = usize::try_from(index).unwrap_or(usize::MAX);
+        trace.segments().get(place).copied().ok_or(BenchError::Nothing("no such segment"))
+    };
+    let before = segment(index.saturating_sub(1))?;
+    if before.state != ArtifactId::of(&first.state) {
+        return Ok(false);
+    }
+    Ok(repeat(index, first.state, Emitted(before.emitted))?.segment == segment(index)?)
+}

@@ -1,0 +1,62 @@
+//! What a task demands of one more lease, as it stands on chain.
+//!
+//! The ledger awards by it and a provider looks at auctions by it, so both say the same of a bid.
+
+use crate::{
+    reputation,
+    score::{Standing, Terms, distance, predicted},
+};
+use opengpu_types::{Amount, Class, MarketParameters, Millis, Offered, Reputation, Spec, Task};
+
+/// Copies of a task that run at once.
+pub const fn copies(spec: &Spec) -> usize {
+    match spec.class {
+        Class::Replicate(copies) => copies as usize,
+        _ => 1,
+    }
+}
+
+/// Copies on which nobody works.
+pub fn missing(task: &Task) -> usize {
+    let working = task.leases.iter().filter(|lease| lease.is_working()).count();
+    copies(&task.spec).saturating_sub(working)
+}
+
+/// What one more copy may cost: its part of what no other lease can claim.
+pub fn share(task: &Task, market: &MarketParameters) -> Amount {
+    let open = task.leases.iter().filter(|lease| !lease.is_closed());
+    let promised = open.map(|lease| lease.most).try_fold(Amount::ZERO, Amount::plus);
+    let budget = task.budget.in_tokens(market.dollar).and_then(|budget| budget.minus(task.paid));
+    let most = budget.map_or(Amount::ZERO, |budget| budget.min(task.escrow()));
+    let free = promised.and_then(|promised| most.minus(promised)).unwrap_or_default();
+    let copies = u128::try_from(missing(task).max(1)).unwrap_or(1);
+    free.mul_div(1, copies).unwrap_or_default()
+}
+
+/// What the client demands of a bid for one device.
+pub fn terms(task: &Task, market: &MarketParameters) -> Terms {
+    let requirements = &task.spec.requirements;
+    let devices = u128::from(requirements.devices.max(1));
+    Terms {
+        budget: share(task, market).mul_div(1, devices).unwrap_or_default(),
+        cap: requirements.cap.in_tokens(market.dollar).unwrap_or_default(),
+        longest: requirements.longest,
+        weights: task.spec.weights,
+    }
+}
+
+/// What the chain says of an offer whose provider has this record, for a task.
+pub fn standing(
+    task: &Task,
+    offered: &Offered,
+    mut record: Reputation,
+    now: Millis,
+    market: &MarketParameters,
+) -> Standing {
+    reputation::refresh(&mut record, now, market.half_life);
+    Standing {
+        predicted: predicted(&task.spec, task.checkpoint.as_ref(), offered),
+        reliability: reputation::reliability(&record),
+        distance: distance(&task.spec.region, &offered.offer.region),
+    }
+}
