@@ -350,7 +350,7 @@ struct Abandoned {
 
 fn abandoned(scene: &Scene) -> Abandoned {
     scene.write("long.txt", LONG);
-    let mut providers = ["one", "two"].map(|name| (scene.provider(name), name)).to_vec();
+    let mut providers = Vec::from(["one", "two"].map(|name| (scene.provider(name), name)));
     let program = example("sha256-search");
     let wanted = ["run", &program, "--from", "alice", "--input", "long.txt"];
     let arguments = scene.arguments(&wanted);
