@@ -63,7 +63,7 @@ impl Global {
         };
         let format = |value: String| {
             Format::from_str(&value, false).map_err(|_| {
-                Complaint::usage(format!("OPENGPU_OUTPUT is table or json, not `{value}`"))
+                Complaint::usage(format!("OPENGPU_OUTPUT is table, json or csv, not `{value}`"))
             })
         };
         Ok(Self {

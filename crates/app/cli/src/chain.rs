@@ -190,6 +190,7 @@ fn account(context: &Context, account: &str) -> Result<()> {
             ("reserve", format!("{} oGPU", it.reserve)),
             ("next number", it.nonce.to_string()),
             ("entries", it.entries.to_string()),
+            ("key", it.key.to_string()),
         ])
     })
 }

@@ -8,9 +8,9 @@ use crate::{
 };
 use anyhow::{Context as _, Result};
 use opengpu_client::{
-    Keystore, Passphrase, Rpc, WalletError, rpc::DEFAULT_URL, wallet::create_folder,
+    Keystore, Passphrase, Rpc, Signatory, WalletError, rpc::DEFAULT_URL, wallet::create_folder,
 };
-use opengpu_crypto::{Keypair, KeystoreError};
+use opengpu_crypto::KeystoreError;
 use opengpu_types::Address;
 use std::{
     io::{self, BufRead as _, IsTerminal as _, Write as _},
@@ -98,7 +98,7 @@ impl Context {
     }
 
     /// Opens a key: with the passphrase file, without a passphrase if it has none, or by asking.
-    pub(crate) fn unlock(&self, name: &str) -> Result<Keypair> {
+    pub(crate) fn unlock(&self, name: &str) -> Result<Signatory> {
         if let Some(path) = &self.passphrase_file {
             let passphrase = Passphrase::from_file(path)?;
             return self.keystore.unlock(name, &passphrase).with_context(|| unlocking(name));

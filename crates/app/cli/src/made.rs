@@ -59,10 +59,10 @@ enum Meant<'a> {
 /// The program of a script or an image; none if it is neither.
 pub(crate) fn open(home: &Path, given: &Path, making: &Making<'_>) -> Result<Option<Program>> {
     let Some(meant) = meant(given) else { return Ok(None) };
-    let mut parts = Parts { files: BTreeMap::new(), native: Table::new() };
+    let mut parts = Parts { files: BTreeMap::new(), native: Table::new(), saved: None };
     let name = match meant {
         Meant::Script(path) => parts.script(path)?,
-        Meant::Named(name) => parts.named(name)?,
+        Meant::Named(name) => parts.named(home, name)?,
         Meant::Layout(path) => parts.layout(path)?,
     };
     for file in making.files {
@@ -92,6 +92,8 @@ struct Parts {
     files: BTreeMap<String, PathBuf>,
     /// `[native]` of its manifest.
     native: Table,
+    /// Where an image was saved that goes with it.
+    saved: Option<Scratch>,
 }
 
 impl Parts {
@@ -126,12 +128,17 @@ impl Parts {
         Ok(name)
     }
 
-    /// An image that an engine has, here and where it runs.
+    /// An image that an engine of this machine has; its files go with the program, because a provider
+    /// may not have it.
     #[cfg(target_os = "linux")]
-    fn named(&mut self, name: &str) -> Result<String> {
+    fn named(&mut self, home: &Path, name: &str) -> Result<String> {
         use opengpu_exec::native::image;
-        let found = image::named(name, &image::cache(), image::ImageLimits::default());
-        self.image(name, &found.map_err(crate::exec::of_image)?);
+        let saved = Scratch::make(&home.join(PROGRAMS), UNFINISHED)?;
+        let place = saved.path().join(LAYOUT);
+        let limits = image::ImageLimits::default();
+        image::save(name, &place, limits).map_err(crate::exec::of_image)?;
+        self.saved = Some(saved);
+        self.layout(&place)?;
         Ok(name.to_owned())
     }
 
@@ -162,7 +169,7 @@ impl Parts {
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn named(&mut self, _: &str) -> Result<String> {
+    fn named(&mut self, _: &Path, _: &str) -> Result<String> {
         Err(Complaint::usage("images are opened on Linux alone").into())
     }
 

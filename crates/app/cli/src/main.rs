@@ -13,6 +13,7 @@ mod checkpoint;
 mod completions;
 mod config;
 mod context;
+mod csv;
 mod dev;
 mod device;
 mod examples;

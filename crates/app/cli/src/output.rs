@@ -1,5 +1,6 @@
-//! Printing: data on stdout as a table or JSON, everything else on stderr.
+//! Printing: data on stdout as a table, JSON or CSV, everything else on stderr.
 
+use crate::csv;
 use anyhow::Result;
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
@@ -16,6 +17,8 @@ pub(crate) enum Format {
     Table,
     /// For programs.
     Json,
+    /// For spreadsheets.
+    Csv,
 }
 
 /// Where everything that is printed goes.
@@ -25,7 +28,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Prints data: as JSON, or as the text that `table` makes of it.
+    /// Prints data: as JSON, as CSV, or as the text that `table` makes of it.
     pub(crate) fn show<T: Serialize>(
         &self,
         data: &T,
@@ -33,13 +36,14 @@ impl Output {
     ) -> Result<()> {
         let text = match self.format {
             Format::Json => serde_json::to_string_pretty(data)?,
+            Format::Csv => csv::lines(&serde_json::to_value(data)?),
             Format::Table => table(data),
         };
         writeln!(io::stdout().lock(), "{}", text.trim_end())?;
         Ok(())
     }
 
-    /// Prints one item of a stream: as one line of JSON, or as the line that `table` makes of it.
+    /// Prints one item of a stream: as one line of JSON or CSV, or as the line that `table` makes of it.
     pub(crate) fn show_line<T: Serialize>(
         &self,
         data: &T,
@@ -47,9 +51,10 @@ impl Output {
     ) -> Result<()> {
         let text = match self.format {
             Format::Json => serde_json::to_string(data)?,
+            Format::Csv => csv::row(&serde_json::to_value(data)?),
             Format::Table => table(data),
         };
-        writeln!(io::stdout().lock(), "{text}")?;
+        writeln!(io::stdout().lock(), "{}", text.trim_end_matches('\n'))?;
         Ok(())
     }
 

@@ -150,7 +150,7 @@ fn prepare(
 ) -> Result<Prepared> {
     let sender = match &sending.account {
         Some(account) => context.address(account)?,
-        None => signer.address,
+        None => signer.account,
     };
     let nonce = match sending.nonce {
         Some(number) => Some(Nonce(number)),
@@ -186,12 +186,13 @@ fn signer(context: &Context, sending: &Sending) -> Result<Signer> {
         let hint = "add --unsigned FILE, sign it with the wallet, then `opengpu tx sign`";
         return Err(complaint.hint(hint).into());
     }
-    Ok(Signer { address: context.address(&name)?, kind: KeyKind::Secp256k1 })
+    let address = context.address(&name)?;
+    Ok(Signer { account: address, address, kind: KeyKind::Secp256k1 })
 }
 
 fn stored(context: &Context, name: &str) -> Result<Signer> {
     let record = context.keystore.record(name)?;
-    Ok(Signer { address: record.address, kind: record.kind })
+    Ok(Signer { account: record.address, address: record.key, kind: record.kind })
 }
 
 fn preview(prepared: &Prepared) -> String {

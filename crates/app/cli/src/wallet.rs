@@ -1,5 +1,7 @@
 //! `opengpu wallet`: keys of accounts.
 
+mod rotate;
+
 use crate::{
     context::{Context, ask_secret},
     exit::Complaint,
@@ -9,10 +11,12 @@ use crate::{
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 use opengpu_client::{
+    Signatory,
     api::{hex_from_text, hex_text},
     wallet::{KeyRecord, read_private},
 };
 use opengpu_crypto::{KeyKind, Keypair, Mnemonic, MnemonicLength};
+use opengpu_types::Address;
 use serde_json::{Value, json};
 use std::{
     io::{self, IsTerminal as _, Read as _},
@@ -38,6 +42,8 @@ pub(crate) enum Command {
         /// Name of the key.
         name: String,
     },
+    /// Give an account another key. Everything that it owns, leases and owes stays as it is.
+    Rotate(rotate::Rotate),
     /// Delete a key. Without its recovery phrase its tokens are lost.
     Remove {
         /// Name of the key.
@@ -49,6 +55,13 @@ pub(crate) enum Command {
 pub(crate) struct New {
     /// Name of the key.
     name: String,
+    #[command(flatten)]
+    making: Making,
+}
+
+/// How a key is made.
+#[derive(Debug, Args)]
+struct Making {
     /// Kind of the key.
     #[arg(long, default_value = "ed25519")]
     kind: Kind,
@@ -84,6 +97,9 @@ pub(crate) struct Import {
     /// Which key of the phrase.
     #[arg(long, default_value = "0")]
     index: u32,
+    /// The account that was given this key by `wallet rotate` [default: the key's own].
+    #[arg(long, value_name = "ADDRESS")]
+    account: Option<Address>,
     /// Store the key without protection.
     #[arg(long)]
     no_passphrase: bool,
@@ -99,30 +115,42 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
             show(context, &record)
         }
         Command::Export { name } => export(context, &name),
+        Command::Rotate(arguments) => rotate::run(context, &arguments),
         Command::Remove { name } => remove(context, &name),
     }
 }
 
-fn new(context: &Context, arguments: &New) -> Result<()> {
-    let length = match arguments.words {
-        Words::Twelve => MnemonicLength::Words12,
-        Words::TwentyFour => MnemonicLength::Words24,
-    };
-    let visible = arguments.show_phrase || io::stderr().is_terminal();
-    if !visible {
-        let complaint =
-            Complaint::usage("the recovery phrase would be lost: stderr is no terminal");
-        return Err(complaint.hint("add --show-phrase to print it anyway").into());
+impl Making {
+    /// A new key and its phrase, if that will be seen.
+    fn keypair(&self) -> Result<(Keypair, Mnemonic)> {
+        let length = match self.words {
+            Words::Twelve => MnemonicLength::Words12,
+            Words::TwentyFour => MnemonicLength::Words24,
+        };
+        if !self.show_phrase && !io::stderr().is_terminal() {
+            let complaint =
+                Complaint::usage("the recovery phrase would be lost: stderr is no terminal");
+            return Err(complaint.hint("add --show-phrase to print it anyway").into());
+        }
+        let phrase = Mnemonic::generate(&mut rand::rng(), length);
+        Ok((derive(&phrase, self.kind.into(), 0)?, phrase))
     }
-    // Checked before the owner is asked for a passphrase.
-    context.keystore.path(&arguments.name)?;
-    let mut rng = rand::rng();
-    let phrase = Mnemonic::generate(&mut rng, length);
-    let keypair = derive(&phrase, arguments.kind.into(), 0)?;
-    let passphrase = context.new_passphrase(arguments.no_passphrase)?;
-    let record = context.keystore.store(&mut rng, &arguments.name, &keypair, &passphrase)?;
+}
+
+/// Shows a phrase, once.
+fn tell(context: &Context, phrase: &Mnemonic) {
     context.output.note("Recovery phrase. Write it down; it is not shown again:\n");
     context.output.note(format!("  {}\n", phrase.phrase().as_str()));
+}
+
+fn new(context: &Context, arguments: &New) -> Result<()> {
+    let New { name, making } = arguments;
+    let (keypair, phrase) = making.keypair()?;
+    // Checked before the owner is asked for a passphrase.
+    context.keystore.path(name)?;
+    let passphrase = context.new_passphrase(making.no_passphrase)?;
+    let record = context.keystore.store(&mut rand::rng(), name, &keypair.into(), &passphrase)?;
+    tell(context, &phrase);
     show(context, &record)
 }
 
@@ -131,8 +159,10 @@ fn import(context: &Context, arguments: &Import) -> Result<()> {
     let secret = secret(arguments.file.as_ref())?;
     let keypair = parse(secret.trim(), arguments.kind.into(), arguments.index)?;
     let passphrase = context.new_passphrase(arguments.no_passphrase)?;
+    let account = arguments.account.unwrap_or_else(|| keypair.address());
+    let signatory = Signatory { account, keypair };
     let mut rng = rand::rng();
-    let record = context.keystore.store(&mut rng, &arguments.name, &keypair, &passphrase)?;
+    let record = context.keystore.store(&mut rng, &arguments.name, &signatory, &passphrase)?;
     show(context, &record)
 }
 
@@ -172,6 +202,7 @@ fn json_of(record: &KeyRecord) -> Value {
     json!({
         "name": record.name,
         "address": record.address.to_string(),
+        "key": record.key.to_string(),
         "kind": record.kind.to_string(),
     })
 }
@@ -181,6 +212,7 @@ fn show(context: &Context, record: &KeyRecord) -> Result<()> {
         facts([
             ("name", record.name.clone()),
             ("address", record.address.to_string()),
+            ("key", record.key.to_string()),
             ("kind", record.kind.to_string()),
         ])
     })
@@ -207,7 +239,7 @@ fn list(context: &Context) -> Result<()> {
 fn export(context: &Context, name: &str) -> Result<()> {
     context.keystore.record(name)?;
     context.confirm(&format!("Print the secret of `{name}`? Whoever sees it owns the account."))?;
-    let keypair = context.unlock(name)?;
+    let Signatory { keypair, .. } = context.unlock(name)?;
     let secret = Zeroizing::new(hex_text(keypair.secret_bytes().as_slice()));
     let kind = keypair.public_key().kind().to_string();
     let json = json!({ "name": name, "kind": kind, "secret": secret.as_str() });

@@ -2,7 +2,7 @@
 //!
 //! A [`TransactionBuilder`] collects what shall happen; with the [`Facts`] of a node and the kind
 //! of key that will sign it becomes a [`Draft`] with an exact fee. A draft is signed by a
-//! [`Keypair`], or by a wallet that is shown its typed data, and only a complete and correct set of
+//! [`Signatory`], or by a wallet that is shown its typed data, and only a complete and correct set of
 //! signatures makes a [`SignedTransaction`].
 //!
 //! Invariant: nothing here trusts a node with money. A lying node can make a transaction late or
@@ -11,10 +11,11 @@
 use crate::{
     api::hex_text,
     rpc::{Rpc, RpcError},
+    signatory::Signatory,
 };
 use opengpu_crypto::{
-    EIP712_NAME, EIP712_VERSION, KeyError, KeyKind, Keypair, SignatureError, SignatureKind,
-    eip191_digest, eip191_text, eip712_digest, eip712_salt, recover_secp256k1, verify,
+    EIP712_NAME, EIP712_VERSION, KeyError, KeyKind, SignatureError, SignatureKind, eip191_digest,
+    eip191_text, eip712_digest, eip712_salt, recover_secp256k1, verify,
 };
 use opengpu_ledger::{fee_of, opening_nonce, weight_of};
 use opengpu_types::{
@@ -80,15 +81,18 @@ impl Facts {
 /// Who will sign, before it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signer {
+    /// The account whose key it is.
+    pub account: Address,
     /// Address of the key.
     pub address: Address,
     /// Kind of the key; the fee depends on it.
     pub kind: KeyKind,
 }
 
-impl From<&Keypair> for Signer {
-    fn from(keypair: &Keypair) -> Self {
-        Self { address: keypair.address(), kind: keypair.public_key().kind() }
+impl From<&Signatory> for Signer {
+    fn from(Signatory { account, keypair }: &Signatory) -> Self {
+        let (address, kind) = (keypair.address(), keypair.public_key().kind());
+        Self { account: *account, address, kind }
     }
 }
 
@@ -97,8 +101,8 @@ impl Signer {
     /// wait at the node; none if the account (or the limit) does not exist. A key with a spending
     /// limit counts for itself, by what is final.
     pub fn next_nonce(&self, rpc: &Rpc, sender: Address) -> Result<Option<Nonce>, RpcError> {
-        if self.address == sender {
-            let account = rpc.account(sender)?;
+        let account = rpc.account(sender)?;
+        if account.key == self.address {
             return Ok(account.exists.then_some(account.next_nonce));
         }
         let key = Key::SpendingLimit { account: sender, spender: self.address };
@@ -227,7 +231,7 @@ impl TransactionBuilder {
             valid_until,
             max_fee: Amount::ZERO,
             tip: self.tip,
-            sponsor: self.sponsor.map(|sponsor| sponsor.address),
+            sponsor: self.sponsor.map(|sponsor| sponsor.account),
             operations: List::new(self.operations)?,
             memo: self.memo,
         };
@@ -277,9 +281,11 @@ impl Draft {
     }
 
     /// Signs with a key, as the sponsor if it is the sponsor's and as the signer otherwise.
-    pub fn sign(&mut self, keypair: &Keypair) -> Result<(), BuildError> {
+    pub fn sign(&mut self, signatory: &Signatory) -> Result<(), BuildError> {
+        let Signatory { account, keypair } = signatory;
         let signature = keypair.sign_bytes(&self.transaction.signing_message(self.chain));
-        self.attach(Authorization { key: keypair.public_key(), signature })
+        let authorization = Authorization { key: keypair.public_key(), signature };
+        self.attach(authorization, self.transaction.sponsor == Some(*account))
     }
 
     /// Takes the signature that a wallet made over [`Self::typed_data`] or
@@ -296,19 +302,20 @@ impl Draft {
         };
         let key = recover_secp256k1(&digest, bytes)?;
         let signature = Signature::from_wallet(kind, bytes)?;
-        self.attach(Authorization { key, signature })
+        let sponsors = self.transaction.sponsor == Some(key.address()?);
+        self.attach(Authorization { key, signature }, sponsors)
     }
 
-    /// Takes a signature after checking it.
-    pub fn attach(&mut self, authorization: Authorization) -> Result<(), BuildError> {
+    /// Takes a signature after checking it, as the sponsor's or as the signer's.
+    pub(crate) fn attach(
+        &mut self,
+        authorization: Authorization,
+        sponsors: bool,
+    ) -> Result<(), BuildError> {
         let message = self.transaction.signing_message(self.chain);
         verify(&authorization.key, &message, &authorization.signature)?;
-        let address = authorization.key.address()?;
-        if self.transaction.sponsor == Some(address) {
-            self.sponsor = Some(authorization);
-        } else {
-            self.signer = Some(authorization);
-        }
+        let place = if sponsors { &mut self.sponsor } else { &mut self.signer };
+        *place = Some(authorization);
         Ok(())
     }
 
@@ -354,6 +361,7 @@ impl Draft {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opengpu_crypto::Keypair;
 
     const FACTS: Facts = Facts {
         chain: ChainId(7),
@@ -362,18 +370,22 @@ mod tests {
         base_fee: Amount(1_000_000_000),
     };
 
-    fn transfer(from: &Keypair) -> TransactionBuilder {
+    fn person(seed: u8) -> Signatory {
+        Keypair::ed25519([seed; 32]).into()
+    }
+
+    fn transfer(from: &Signatory) -> TransactionBuilder {
         let (to, amount) = (Address::ZERO, Amount::ONE);
-        TransactionBuilder::new(from.address()).operation(Operation::Transfer { to, amount })
+        TransactionBuilder::new(from.account).operation(Operation::Transfer { to, amount })
     }
 
     #[test]
     fn the_fee_is_exact_before_signing_and_has_a_margin() {
-        for keypair in [Keypair::ed25519([1; 32]), Keypair::secp256k1([1; 32]).unwrap()] {
-            let builder = transfer(&keypair).tip(Amount(5));
+        for signatory in [person(1), Keypair::secp256k1([1; 32]).unwrap().into()] {
+            let builder = transfer(&signatory).tip(Amount(5));
             let (mut draft, fee) =
-                builder.draft(&FACTS, (&keypair).into(), Some(Nonce(3))).unwrap();
-            draft.sign(&keypair).unwrap();
+                builder.draft(&FACTS, (&signatory).into(), Some(Nonce(3))).unwrap();
+            draft.sign(&signatory).unwrap();
             let signed = draft.finish().unwrap();
             assert_eq!(weight_of(&signed), fee.weight);
             let charged = fee_of(&signed.transaction, fee.weight, FACTS.base_fee).unwrap();
@@ -385,19 +397,19 @@ mod tests {
 
     #[test]
     fn a_transaction_expires_and_an_empty_one_is_refused() {
-        let keypair = Keypair::ed25519([1; 32]);
-        let signer = Signer::from(&keypair);
+        let signatory = person(1);
+        let signer = Signer::from(&signatory);
         let (draft, _) =
-            transfer(&keypair).valid_for(10).draft(&FACTS, signer, Some(Nonce(0))).unwrap();
+            transfer(&signatory).valid_for(10).draft(&FACTS, signer, Some(Nonce(0))).unwrap();
         assert_eq!(draft.transaction.valid_until, Height(110));
         let empty =
-            TransactionBuilder::new(keypair.address()).draft(&FACTS, signer, Some(Nonce(0)));
+            TransactionBuilder::new(signatory.account).draft(&FACTS, signer, Some(Nonce(0)));
         assert_eq!(empty.unwrap_err(), BuildError::Empty);
     }
 
     #[test]
     fn the_first_transaction_of_a_sponsored_account_counts_from_its_last_height() {
-        let (alice, bob) = (Keypair::ed25519([1; 32]), Keypair::ed25519([2; 32]));
+        let (alice, bob) = (person(1), person(2));
         let builder = transfer(&alice).sponsor((&bob).into()).valid_for(10);
         let (draft, _) = builder.draft(&FACTS, (&alice).into(), None).unwrap();
         assert_eq!(draft.transaction.nonce, opening_nonce(Height(110)));
@@ -405,32 +417,46 @@ mod tests {
 
     #[test]
     fn a_zero_maximum_makes_a_fee_free_transaction() {
-        let keypair = Keypair::ed25519([1; 32]);
-        let builder = transfer(&keypair).max_fee(Amount::ZERO);
-        let (draft, fee) = builder.draft(&FACTS, (&keypair).into(), Some(Nonce(0))).unwrap();
+        let signatory = person(1);
+        let builder = transfer(&signatory).max_fee(Amount::ZERO);
+        let (draft, fee) = builder.draft(&FACTS, (&signatory).into(), Some(Nonce(0))).unwrap();
         assert!(draft.transaction.is_fee_free());
         assert_eq!(fee.expected, Amount::ZERO);
     }
 
     #[test]
     fn both_signatures_of_a_sponsored_transaction_are_wanted() {
-        let (alice, bob) = (Keypair::ed25519([1; 32]), Keypair::ed25519([2; 32]));
+        let (alice, bob) = (person(1), person(2));
         let builder = transfer(&alice).sponsor((&bob).into());
         let (mut draft, fee) = builder.draft(&FACTS, (&alice).into(), Some(Nonce(0))).unwrap();
-        assert_eq!(draft.clone().finish(), Err(BuildError::Missing { who: alice.address() }));
+        assert_eq!(draft.clone().finish(), Err(BuildError::Missing { who: alice.account }));
         draft.sign(&alice).unwrap();
-        assert_eq!(draft.clone().finish(), Err(BuildError::Missing { who: bob.address() }));
+        assert_eq!(draft.clone().finish(), Err(BuildError::Missing { who: bob.account }));
         draft.sign(&bob).unwrap();
         let signed = draft.finish().unwrap();
         assert_eq!(weight_of(&signed), fee.weight);
-        assert_eq!(signed.sponsor.unwrap().key, bob.public_key());
+        assert_eq!(signed.sponsor.unwrap().key, bob.keypair.public_key());
+    }
+
+    #[test]
+    fn a_sponsor_with_another_key_signs_as_the_sponsor() {
+        let sponsor = Signatory { account: person(2).account, keypair: Keypair::ed25519([3; 32]) };
+        let builder = transfer(&person(1)).sponsor((&sponsor).into());
+        let (mut draft, _) = builder.draft(&FACTS, (&person(1)).into(), Some(Nonce(0))).unwrap();
+        assert_eq!(draft.transaction.sponsor, Some(sponsor.account));
+        draft.sign(&sponsor).unwrap();
+        draft.sign(&person(1)).unwrap();
+        let signed = draft.finish().unwrap();
+        assert_eq!(signed.signer.key, person(1).keypair.public_key());
+        assert_eq!(signed.sponsor.unwrap().key, sponsor.keypair.public_key());
     }
 
     #[test]
     fn typed_data_names_chain_and_action_and_its_wallet_signature_is_taken() {
         let wallet = Keypair::secp256k1([3; 32]).unwrap();
+        let owner = Signatory::from(wallet.clone());
         let (mut draft, _) =
-            transfer(&wallet).draft(&FACTS, (&wallet).into(), Some(Nonce(0))).unwrap();
+            transfer(&owner).draft(&FACTS, (&owner).into(), Some(Nonce(0))).unwrap();
         let data = draft.typed_data();
         assert_eq!(data["primaryType"], "Transaction");
         assert_eq!(data["domain"]["salt"], hex_text(&eip712_salt(7)));
@@ -446,20 +472,20 @@ mod tests {
                 && copy.signer.is_some_and(|found| found.key == wallet.public_key())
         });
         assert_eq!(taken.count(), 1);
-        draft.attach(Authorization { key: wallet.public_key(), signature }).unwrap();
+        draft.attach(Authorization { key: wallet.public_key(), signature }, false).unwrap();
         assert!(draft.finish().is_ok());
     }
 
     #[test]
     fn a_signature_over_something_else_is_refused() {
-        let keypair = Keypair::ed25519([1; 32]);
+        let signatory = person(1);
         let (draft, _) =
-            transfer(&keypair).draft(&FACTS, (&keypair).into(), Some(Nonce(0))).unwrap();
+            transfer(&signatory).draft(&FACTS, (&signatory).into(), Some(Nonce(0))).unwrap();
         let mut elsewhere = draft.clone();
         elsewhere.chain = ChainId(8);
-        elsewhere.sign(&keypair).unwrap();
+        elsewhere.sign(&signatory).unwrap();
         let mut here = draft;
-        let error = here.attach(elsewhere.signer.unwrap()).unwrap_err();
+        let error = here.attach(elsewhere.signer.unwrap(), false).unwrap_err();
         assert_eq!(error, BuildError::Signature(SignatureError::Mismatch));
     }
 }

@@ -27,6 +27,7 @@ pub mod market;
 pub mod node_keys;
 pub mod rpc;
 pub mod send;
+pub mod signatory;
 pub mod transaction_file;
 pub mod wallet;
 
@@ -35,5 +36,6 @@ pub use follow::{FollowError, wait_until_final};
 pub use node_keys::{NodeKeys, NodeKeysError};
 pub use rpc::{Rpc, RpcError};
 pub use send::{SendError, send, send_noted};
+pub use signatory::Signatory;
 pub use transaction_file::TransactionFile;
 pub use wallet::{Keystore, Passphrase, WalletError};

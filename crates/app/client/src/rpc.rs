@@ -456,7 +456,8 @@ mod tests {
 
     const ACCOUNT: &str = concat!(
         r#"{"address":"0x0000000000000000000000000000000000000000","exists":true,"#,
-        r#""balance":"12.5","reserve":"0","nonce":3,"next_nonce":4,"entries":0,"height":9}"#
+        r#""balance":"12.5","reserve":"0","nonce":3,"next_nonce":4,"entries":0,"#,
+        r#""key":"0x0000000000000000000000000000000000000000","height":9}"#
     );
     const BUSY: &str = concat!(
         r#"{"type":"urn:opengpu:problem:busy","title":"Busy","status":503,"#,

@@ -5,8 +5,8 @@ use crate::{
     builder::{BuildError, Draft, Facts, Signer, TransactionBuilder},
     follow::{FollowError, wait_until_final},
     rpc::{Rpc, RpcError},
+    signatory::Signatory,
 };
-use opengpu_crypto::Keypair;
 use opengpu_types::{Operation, TransactionId};
 use std::{
     thread,
@@ -46,37 +46,37 @@ pub enum SendError {
     },
 }
 
-/// Carries out operations of the key's own account and waits until they are final.
+/// Carries out operations of an account and waits until they are final.
 pub fn send(
     rpc: &Rpc,
-    keypair: &Keypair,
+    signatory: &Signatory,
     operations: Vec<Operation>,
     patience: Duration,
 ) -> Result<TransactionInfo, SendError> {
     let noted = |_| Ok::<(), SendError>(());
-    send_noted(rpc, keypair, operations, patience, noted)
+    send_noted(rpc, signatory, operations, patience, noted)
 }
 
 /// The same, for whoever notes the transaction's id before it is sent, and does not send it if that
 /// fails.
 pub fn send_noted<E: From<SendError>>(
     rpc: &Rpc,
-    keypair: &Keypair,
+    signatory: &Signatory,
     operations: Vec<Operation>,
     patience: Duration,
     note: impl FnOnce(TransactionId) -> Result<(), E>,
 ) -> Result<TransactionInfo, E> {
-    let draft = signed(rpc, keypair, operations)?;
+    let draft = signed(rpc, signatory, operations)?;
     note(draft.id())?;
     Ok(submit(rpc, draft, patience)?)
 }
 
-fn signed(rpc: &Rpc, keypair: &Keypair, operations: Vec<Operation>) -> Result<Draft, SendError> {
-    let (signer, sender) = (Signer::from(keypair), keypair.address());
+fn signed(rpc: &Rpc, by: &Signatory, operations: Vec<Operation>) -> Result<Draft, SendError> {
+    let (signer, sender) = (Signer::from(by), by.account);
     let nonce = signer.next_nonce(rpc, sender)?;
     let builder = TransactionBuilder::new(sender).operations(operations);
     let (mut draft, _) = builder.draft(&Facts::ask(rpc)?, signer, nonce)?;
-    draft.sign(keypair)?;
+    draft.sign(by)?;
     Ok(draft)
 }
 
@@ -120,6 +120,7 @@ fn reasons(code: Option<String>, reason: Option<String>) -> (String, String) {
 mod tests {
     use super::*;
     use crate::api::{Progress, Role, Status, Submission};
+    use opengpu_crypto::Keypair;
     use opengpu_types::{
         Address, Amount, ChainId, ConsensusKey, Digest, Epoch, Height, Millis, Nonce,
     };
@@ -211,13 +212,13 @@ mod tests {
 
     #[test]
     fn a_node_that_dies_with_a_transaction_is_given_the_same_one_again() {
-        let keypair = Keypair::ed25519([1; 32]);
+        let signatory = Signatory::from(Keypair::ed25519([1; 32]));
         let (time, base_fee) = (Millis(0), Amount(1_000_000_000));
         let facts = Facts { chain: ChainId(7), height: Height(1), time, base_fee };
         let transfer = Operation::Transfer { to: Address::ZERO, amount: Amount::ONE };
-        let builder = TransactionBuilder::new(keypair.address()).operation(transfer);
-        let (mut draft, _) = builder.draft(&facts, (&keypair).into(), Some(Nonce(0))).unwrap();
-        draft.sign(&keypair).unwrap();
+        let builder = TransactionBuilder::new(signatory.account).operation(transfer);
+        let (mut draft, _) = builder.draft(&facts, (&signatory).into(), Some(Nonce(0))).unwrap();
+        draft.sign(&signatory).unwrap();
         let id = draft.id();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let rpc = Rpc::new(&format!("http://{}", listener.local_addr().unwrap()));

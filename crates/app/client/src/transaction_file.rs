@@ -62,8 +62,10 @@ impl TransactionFile {
     pub fn read(text: &str) -> Result<Draft, TransactionFileError> {
         let file: Self = serde_json::from_str(text)?;
         let mut draft = Draft::new(file.chain, Transaction::decode(file.transaction)?);
-        for bytes in [file.signer, file.sponsor].into_iter().flatten() {
-            draft.attach(Authorization::decode(bytes)?)?;
+        for (bytes, sponsors) in [(file.signer, false), (file.sponsor, true)] {
+            if let Some(bytes) = bytes {
+                draft.attach(Authorization::decode(bytes)?, sponsors)?;
+            }
         }
         Ok(draft)
     }
@@ -72,11 +74,18 @@ impl TransactionFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builder::{Facts, TransactionBuilder};
+    use crate::{
+        builder::{Facts, TransactionBuilder},
+        signatory::Signatory,
+    };
     use opengpu_crypto::Keypair;
     use opengpu_types::{Amount, Height, Millis, Nonce, Operation};
 
-    fn draft(keypair: &Keypair) -> Draft {
+    fn signatory() -> Signatory {
+        Keypair::ed25519([1; 32]).into()
+    }
+
+    fn draft(signatory: &Signatory) -> Draft {
         let facts = Facts {
             chain: ChainId(7),
             height: Height(1),
@@ -84,24 +93,24 @@ mod tests {
             base_fee: Amount(1_000),
         };
         let burn = Operation::Burn { amount: Amount::ONE };
-        let builder = TransactionBuilder::new(keypair.address()).operation(burn);
-        builder.draft(&facts, keypair.into(), Some(Nonce(0))).unwrap().0
+        let builder = TransactionBuilder::new(signatory.account).operation(burn);
+        builder.draft(&facts, signatory.into(), Some(Nonce(0))).unwrap().0
     }
 
     #[test]
     fn a_document_survives_with_and_without_signature() {
-        let keypair = Keypair::ed25519([1; 32]);
-        let mut draft = draft(&keypair);
+        let signatory = signatory();
+        let mut draft = draft(&signatory);
         assert_eq!(TransactionFile::read(&TransactionFile::write(&draft)).unwrap(), draft);
-        draft.sign(&keypair).unwrap();
+        draft.sign(&signatory).unwrap();
         assert_eq!(TransactionFile::read(&TransactionFile::write(&draft)).unwrap(), draft);
     }
 
     #[test]
     fn a_signature_of_another_transaction_is_noticed() {
-        let keypair = Keypair::ed25519([1; 32]);
-        let mut signed = draft(&keypair);
-        signed.sign(&keypair).unwrap();
+        let signatory = signatory();
+        let mut signed = draft(&signatory);
+        signed.sign(&signatory).unwrap();
         signed.transaction.nonce = Nonce(1);
         let error = TransactionFile::read(&TransactionFile::write(&signed)).unwrap_err();
         assert!(matches!(error, TransactionFileError::Signature(_)), "{error}");

@@ -5,7 +5,7 @@ use crate::identity::{Identity, IdentityError};
 use crate::output::Unfit;
 use crate::records::{Delivery, Record, Records};
 use opengpu_client::wallet::FileError;
-use opengpu_client::{Rpc, RpcError, SendError, send_noted};
+use opengpu_client::{Rpc, RpcError, SendError, Signatory, send_noted};
 use opengpu_crypto::{Digest, Keypair};
 use opengpu_exec::program::MANIFEST;
 use opengpu_exec::{Program, Refusal};
@@ -203,14 +203,14 @@ impl Client {
     /// lost whatever happens then.
     pub fn submit(
         &self,
-        keypair: &Keypair,
+        signatory: &Signatory,
         packed: &Packed,
         budget: Money,
         escrow: Amount,
     ) -> Result<TaskId, ClientError> {
         let operation = Operation::Market(self.operation(packed, budget, escrow));
         let mut id = None;
-        send_noted(&self.rpc, keypair, vec![operation], SUBMISSION, |transaction| {
+        send_noted(&self.rpc, signatory, vec![operation], SUBMISSION, |transaction| {
             let task = TaskId::of(&transaction, 0);
             id = Some(task);
             Ok::<(), ClientError>(self.records.task(task).begin(&packed.delivery)?)

@@ -24,9 +24,18 @@ pub struct Account {
     pub nonce: Nonce,
     /// Entries that belong to the account (delegations, limits, unbonding, vesting, a validator).
     pub entries: u32,
+    /// Address of the key that signs for it, if it is not the one that it is named after.
+    pub key: Option<Address>,
 }
 
-codec_struct!(Account { balance, reserve, nonce, entries });
+codec_struct!(Account { balance, reserve, nonce, entries, key });
+
+impl Account {
+    /// Address of the key that signs for the account of this name.
+    pub fn key_of(&self, name: Address) -> Address {
+        self.key.unwrap_or(name)
+    }
+}
 
 /// What another key may spend from an account.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

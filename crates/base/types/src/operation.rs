@@ -1,11 +1,11 @@
 //! What an account can ask of the chain.
 
 use crate::{
-    Address, Amount, Boxed, ConsensusKey, Epoch, Evidence, MarketOperation, Millis, NetworkAddress,
-    Permille, Text, UnbondingId,
+    Address, Amount, Authorization, Boxed, ChainId, ConsensusKey, Epoch, Evidence, MarketOperation,
+    Millis, NetworkAddress, Permille, Text, UnbondingId,
     codec::{codec_enum, codec_struct},
 };
-use opengpu_crypto::{BeaconPublicKey, BeaconSignature};
+use opengpu_crypto::{BeaconPublicKey, BeaconSignature, SigningMessage, hash};
 
 /// Keys that a validator registers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -151,6 +151,12 @@ pub enum Operation {
     },
     /// Something on the market.
     Market(MarketOperation),
+    /// Gives the sender's account another key: everything that it owns and owes stays as it is, and the
+    /// key before has no right any more.
+    ChangeKey {
+        /// The new key, and its signature of [`Operation::taking_over`].
+        to: Authorization,
+    },
 }
 
 codec_enum!(Operation {
@@ -173,9 +179,20 @@ codec_enum!(Operation {
     16 => ConfirmSeat { epoch },
     17 => Withdraw { id },
     18 => Market(operation),
+    19 => ChangeKey { to },
 });
 
 impl Operation {
+    /// What a key signs that is to be the key of an account: nobody gives one to a key that is not there.
+    pub fn taking_over(chain: ChainId, account: &Address) -> SigningMessage {
+        let parts: [&[u8]; 2] = [&chain.0.to_be_bytes(), account.as_bytes()];
+        SigningMessage {
+            body: hash("opengpu/change-key/v1", &parts),
+            text: format!("OpenGPU on chain {chain}: become the key of account {account}"),
+            chain_id: chain.0,
+        }
+    }
+
     /// Name of the kind, as shown in tables and metrics.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -198,6 +215,7 @@ impl Operation {
             Self::ConfirmSeat { .. } => "confirm-seat",
             Self::Withdraw { .. } => "withdraw",
             Self::Market(operation) => operation.name(),
+            Self::ChangeKey { .. } => "change-key",
         }
     }
 }

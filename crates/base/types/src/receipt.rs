@@ -167,6 +167,12 @@ pub enum Failure {
     /// That was done a moment ago.
     #[error("that was done a moment ago")]
     TooSoon,
+    /// The new key did not agree, or signs for the account already.
+    #[error("the new key did not agree, or signs for the account already")]
+    BadKey,
+    /// The account has another key, and its first one would own it again.
+    #[error("the account has another key, and its first one would own it again; transfer instead")]
+    KeyChanged,
 }
 
 codec_enum!(Failure {
@@ -182,7 +188,7 @@ codec_enum!(Failure {
     37 => BudgetTooSmall, 38 => WrongPhase, 39 => NotParty, 40 => UnknownLease,
     41 => UnknownOffer, 42 => UnfitOffer, 43 => AlreadyBid, 44 => TooManyBids, 45 => UnknownBid,
     46 => WrongSeal, 47 => BadCommitment, 48 => BadSignature, 49 => BadWitness, 50 => Rejected,
-    51 => TooSoon,
+    51 => TooSoon, 52 => BadKey, 53 => KeyChanged,
 });
 
 /// How an included transaction ended.
@@ -415,6 +421,8 @@ pub enum Event {
     ClientClosed { client: Address, reason: CloseReason },
     /// The first bid is there: others are taken until then, and opened until later.
     BidsLimited { task: TaskId, until: Millis, opened_until: Millis },
+    /// Another key signs for an account.
+    KeyChanged { account: Address, key: Address },
 }
 
 codec_enum!(Event {
@@ -461,6 +469,7 @@ codec_enum!(Event {
     40 => TaskCollected { task },
     41 => ClientClosed { client, reason },
     42 => BidsLimited { task, until, opened_until },
+    43 => KeyChanged { account, key },
 });
 
 /// Record of one transaction, or of what the block did by itself.

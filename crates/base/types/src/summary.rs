@@ -86,6 +86,10 @@ impl fmt::Display for Operation {
             Self::ConfirmSeat { epoch } => write!(f, "Confirm the seat of epoch {epoch}"),
             Self::Withdraw { id } => write!(f, "Withdraw unbonded stake number {id}"),
             Self::Market(operation) => fmt::Display::fmt(operation, f),
+            Self::ChangeKey { to } => match to.key.address() {
+                Ok(key) => write!(f, "Give the account to the key {key}"),
+                Err(_) => f.write_str("Give the account to something that is no key"),
+            },
         }
     }
 }

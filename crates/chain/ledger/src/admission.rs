@@ -24,7 +24,7 @@ use opengpu_types::{
 pub struct Lane {
     /// Account that acts.
     pub sender: Address,
-    /// Address of the key that signs: the sender's own, or one with a spending limit.
+    /// Address of the key that signs: the account's own, or one with a spending limit.
     pub signer: Address,
 }
 
@@ -35,9 +35,10 @@ impl Lane {
         Ok(Self { sender: signed.transaction.sender, signer })
     }
 
-    /// Whether the account signs for itself.
-    pub fn is_own(&self) -> bool {
-        self.sender == self.signer
+    /// Whether the account's own key signs.
+    fn is_own(&self, account: Option<&Account>) -> bool {
+        let key = account.map_or(self.sender, |account| account.key_of(self.sender));
+        key == self.signer
     }
 }
 
@@ -76,9 +77,9 @@ pub(crate) fn check<S: State>(
         return Err(Invalid::Expired { until, height }.into());
     }
     let lane = Lane::of(signed)?;
-    let payer = payer(signed)?;
+    let payer = payer(state, signed)?;
     let account = state.find::<Accounts>(transaction.sender)?;
-    let limit = match lane.is_own() {
+    let limit = match lane.is_own(account.as_ref()) {
         true => None,
         false => Some(limit(state, context, lane)?),
     };
@@ -102,7 +103,7 @@ pub(crate) fn check<S: State>(
         return Err(Invalid::BlockFull { weight }.into());
     }
     let fee = if transaction.is_fee_free() {
-        check_duty(state, context, transaction, lane)?;
+        check_duty(state, context, transaction, limit.is_none())?;
         let free = state.flows.free_weight.0.saturating_add(weight.0);
         if free > parameters.block_weight.0 / 4 {
             return Err(Invalid::FreeSpaceFull.into());
@@ -136,15 +137,17 @@ fn check_shape(signed: &SignedTransaction) -> Result<(), Invalid> {
 }
 
 /// Who pays the fee.
-fn payer(signed: &SignedTransaction) -> Result<Address, Invalid> {
+fn payer<S: State>(state: &Overlay<S>, signed: &SignedTransaction) -> Result<Address, Rejection> {
     match (&signed.transaction.sponsor, &signed.sponsor) {
         (None, None) => Ok(signed.transaction.sender),
         (Some(sponsor), Some(authorization)) => {
-            let address = authorization.key.address().map_err(|_| Invalid::BadKey)?;
-            let fits = address == *sponsor && address != signed.transaction.sender;
-            if fits { Ok(address) } else { Err(Invalid::SponsorMismatch) }
+            let signer = authorization.key.address().map_err(|_| Invalid::BadKey)?;
+            let account = state.view::<Accounts>(*sponsor)?;
+            let own = Lane { sender: *sponsor, signer }.is_own(account);
+            let fits = own && *sponsor != signed.transaction.sender;
+            if fits { Ok(*sponsor) } else { Err(Invalid::SponsorMismatch.into()) }
         }
-        _ => Err(Invalid::SponsorMismatch),
+        _ => Err(Invalid::SponsorMismatch.into()),
     }
 }
 
@@ -166,9 +169,9 @@ fn check_duty<S: State>(
     state: &Overlay<S>,
     context: &BlockContext,
     transaction: &Transaction,
-    lane: Lane,
+    is_own: bool,
 ) -> Result<(), Rejection> {
-    let plain = transaction.tip.is_zero() && transaction.sponsor.is_none() && lane.is_own();
+    let plain = transaction.tip.is_zero() && transaction.sponsor.is_none() && is_own;
     let open = match &*transaction.operations {
         [Operation::ConfirmSeat { epoch }] => {
             let duty = DutyKind::ConfirmSeat { epoch: *epoch };

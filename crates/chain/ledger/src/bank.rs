@@ -7,7 +7,10 @@ use crate::{
     state::{Flows, Overlay, State},
     table::tables::{Accounts, Params},
 };
-use opengpu_types::{Account, Address, Amount, CloseReason, Event, Failure, Height, Nonce};
+use opengpu_crypto::verify;
+use opengpu_types::{
+    Account, Address, Amount, Authorization, CloseReason, Event, Failure, Height, Nonce, Operation,
+};
 
 /// Nonces that a height brings: more than twice the transactions that a block can hold, so that a
 /// life that begins in a later block always begins above the last one.
@@ -100,7 +103,7 @@ fn credit_or_open<S: State>(
     let reserve = state.must_view::<Params>(())?.account_reserve;
     let balance = amount.minus(reserve).ok_or(Failure::BelowReserve)?;
     let nonce = first_nonce(state, context);
-    state.set::<Accounts>(address, Account { balance, reserve, nonce, entries: 0 });
+    state.set::<Accounts>(address, Account { balance, reserve, nonce, ..Account::default() });
     events.push(Event::AccountOpened { account: address, reserve });
     Ok(())
 }
@@ -167,6 +170,9 @@ pub(crate) fn close<S: State>(
     }
     market::close_client(state, address, events)?;
     let account = state.must::<Accounts>(address)?;
+    if account.key.is_some() {
+        return Err(Failure::KeyChanged.into());
+    }
     // A nonce ahead of this height belongs to a sponsored opening that could be executed again, or
     // to a life that began in this very block.
     if account.entries > 0 || account.nonce > opening_nonce(context.height) {
@@ -177,6 +183,27 @@ pub(crate) fn close<S: State>(
     credit_or_open(state, context, to, rest, events)?;
     events.push(Event::Transferred { from: address, to, amount: rest });
     events.push(Event::AccountClosed { account: address, reason: CloseReason::Requested });
+    Ok(())
+}
+
+/// Gives an account another key, if that agrees. Nonces go on, so nothing that was signed for the
+/// account before can be executed again.
+pub(crate) fn change_key<S: State>(
+    state: &mut Overlay<S>,
+    context: &BlockContext,
+    address: Address,
+    to: &Authorization,
+    events: &mut Vec<Event>,
+) -> Result<(), Stop> {
+    let mut account = state.must::<Accounts>(address)?;
+    let key = to.key.address().map_err(|_| Failure::BadKey)?;
+    let message = Operation::taking_over(context.chain, &address);
+    if key == account.key_of(address) || verify(&to.key, &message, &to.signature).is_err() {
+        return Err(Failure::BadKey.into());
+    }
+    account.key = Some(key).filter(|key| *key != address);
+    state.set::<Accounts>(address, account);
+    events.push(Event::KeyChanged { account: address, key });
     Ok(())
 }
 

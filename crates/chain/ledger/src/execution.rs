@@ -249,7 +249,7 @@ fn apply<S: State>(
         let step = |state: &mut Overlay<S>, events: &mut Vec<Event>| {
             still_open(state, &admitted, index)?;
             operate(state, context, (signed, &admitted, index), operation, events)?;
-            match last && !admitted.lane.is_own() {
+            match last && admitted.limit.is_some() {
                 true => limit::charge(state, admitted.lane.sender, admitted.lane.signer),
                 false => Ok(()),
             }
@@ -330,6 +330,7 @@ fn operate<S: State>(
         }
         Operation::Burn { amount } => bank::burn(state, sender, *amount, events),
         Operation::CloseAccount { to } => bank::close(state, context, sender, *to, events),
+        Operation::ChangeKey { to } => bank::change_key(state, context, sender, to, events),
         Operation::Authorize { name, spender, amount, purpose, until } => {
             let (spender, amount, purpose, until) = (*spender, *amount, *purpose, *until);
             let terms = Terms { name, spender, amount, purpose, until };

@@ -100,6 +100,7 @@ pub(crate) const fn allows(purpose: Purpose, operation: &Operation) -> bool {
         | Operation::Retire
         | Operation::ReportEvidence { .. }
         | Operation::ConfirmSeat { .. }
+        | Operation::ChangeKey { .. }
         | Operation::Market(_) => false,
     }
 }

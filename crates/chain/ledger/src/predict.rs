@@ -110,7 +110,7 @@ pub fn predicted_keys(signed: &SignedTransaction, keys: &mut Vec<Key>) {
                 account: sender,
                 duty: opengpu_types::DutyKind::ConfirmSeat { epoch: *epoch },
             }),
-            Operation::Burn { .. } => {}
+            Operation::Burn { .. } | Operation::ChangeKey { .. } => {}
             Operation::Market(operation) => market_keys(sender, operation, keys),
         }
     }

@@ -8,6 +8,7 @@
 //! | BLS proof of possession | 1.4 ms | 14,000 |
 //! | ed25519 proof of possession, alone | 50 us | 500 |
 //! | two ed25519 signatures of evidence, alone | 100 us | 1,000 |
+//! | the agreement of a new key, alone | 180 us | 1,800 |
 //! | an operation on the bank | 1 us | 10 |
 //! | an operation on stake | 3 us | 30 |
 //! | an operation on the market | 5 us | 50 |
@@ -60,6 +61,7 @@ fn operation(operation: &Operation) -> u64 {
         | Operation::ConfirmSeat { .. } => STAKE,
         Operation::RegisterValidator { .. } | Operation::RotateKeys { .. } => POSSESSION,
         Operation::ReportEvidence { .. } => EVIDENCE,
+        Operation::ChangeKey { .. } => SECP256K1,
         Operation::Market(operation) => market(operation),
     }
 }

@@ -25,7 +25,7 @@ use commonware_macros::select_loop;
 use commonware_parallel::Strategy;
 use commonware_runtime::{Clock, Handle, Metrics, Spawner, Storage};
 use commonware_utils::channel::mpsc;
-use opengpu_crypto::Keypair;
+use opengpu_client::Signatory;
 use opengpu_ledger::{epoch_of, fee_of, weight_of};
 use opengpu_types::{
     Address, Amount, Authorization, Boxed, ChainId, ChainState, ConsensusKey, DutyKind, Entry,
@@ -129,8 +129,8 @@ where
 {
     /// The network.
     pub chain: ChainId,
-    /// The account's key.
-    pub operator: Arc<Keypair>,
+    /// The account and its key.
+    pub operator: Arc<Signatory>,
     /// The node's key: its seat.
     pub consensus: ConsensusKey,
     /// The final state.
@@ -213,7 +213,7 @@ where
         let Wish { operation, valid_until } = wish;
         let free = matches!(operation, Operation::ConfirmSeat { .. });
         let mut transaction = Transaction {
-            sender: self.config.operator.address(),
+            sender: self.config.operator.account,
             nonce: view.facts.nonce,
             valid_until,
             max_fee: Amount::ZERO,
@@ -233,7 +233,7 @@ where
     }
 
     fn authorize(&self, transaction: Transaction) -> SignedTransaction {
-        let operator = &self.config.operator;
+        let operator = &self.config.operator.keypair;
         let signature = operator.sign_bytes(&transaction.signing_message(self.config.chain));
         let signer = Authorization { key: operator.public_key(), signature };
         SignedTransaction { transaction, signer, sponsor: None }
@@ -257,7 +257,7 @@ impl View {
         E: Clock + CryptoRng + Spawner + Storage + Metrics,
         T: Strategy,
     {
-        let account = config.operator.address();
+        let account = config.operator.account;
         let keys = [Key::Chain, Key::Parameters, Key::Account(account)];
         let entries = read(databases, &keys).await?;
         let [

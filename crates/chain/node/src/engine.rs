@@ -71,7 +71,8 @@ use commonware_storage::mmr;
 use commonware_utils::{
     NZDuration, NZU32, NZU64, NZUsize, NonZeroDuration, channel::mpsc, ordered::Map,
 };
-use opengpu_crypto::{BeaconKeypair, Keypair};
+use opengpu_client::Signatory;
+use opengpu_crypto::BeaconKeypair;
 use opengpu_ledger::{GenesisError, Halt, check_genesis, genesis_seats};
 use opengpu_types::{Digest, Genesis, SeatSet, Transaction};
 use rand_core::CryptoRng;
@@ -106,7 +107,7 @@ pub struct NodeKeys {
     /// Signs the beacon.
     pub beacon: Arc<BeaconKeypair>,
     /// Signs what the validator's account does by itself; without it, somebody else must.
-    pub operator: Option<Arc<Keypair>>,
+    pub operator: Option<Arc<Signatory>>,
 }
 
 /// Everything a node needs that is not a network channel.

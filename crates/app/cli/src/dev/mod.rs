@@ -274,6 +274,6 @@ fn transfer(
     to: opengpu_types::Address,
     amount: Amount,
 ) -> Result<opengpu_client::api::TransactionInfo> {
-    let keypair = network.unlock(from)?;
-    Ok(send(rpc, &keypair, vec![Operation::Transfer { to, amount }], PATIENCE)?)
+    let signatory = network.unlock(from)?;
+    Ok(send(rpc, &signatory, vec![Operation::Transfer { to, amount }], PATIENCE)?)
 }

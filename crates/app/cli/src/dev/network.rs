@@ -17,7 +17,7 @@ use crate::{
 };
 use anyhow::{Context as _, Result};
 use opengpu_client::{
-    Keystore, NodeKeys, Passphrase, Rpc,
+    Keystore, NodeKeys, Passphrase, Rpc, Signatory,
     devnet::{DevNetwork, Plan},
     genesis_file,
     wallet::{KeyRecord, create_folder},
@@ -154,11 +154,12 @@ impl Network {
             relay: local(ports.relay, 0)?,
         };
         for (name, keypair) in &made.wallets {
-            network.store(name, keypair)?;
+            network.store(name, &keypair.clone().into())?;
         }
         for validator in &made.validators {
             let rpc = local(ports.rpc, network.nodes.len())?;
-            network.add(&validator.keys, &validator.operator, validator.host, rpc)?;
+            let operator = validator.operator.clone().into();
+            network.add(&validator.keys, &operator, validator.host, rpc)?;
         }
         std::fs::write(path.join(RELAY), format!("{}\n", ports.relay))?;
         std::fs::write(path.join(GENESIS), genesis_file::write(&network.genesis))?;
@@ -250,7 +251,7 @@ impl Network {
 
     /// Adds a node that is not in the genesis, on the ports after the last one's, with a wallet for
     /// its operator.
-    pub(super) fn join(&mut self, operator: &Keypair) -> Result<(DevNode, NodeKeys)> {
+    pub(super) fn join(&mut self, operator: &Signatory) -> Result<(DevNode, NodeKeys)> {
         let last = self.nodes.last().context("the network has no node")?;
         let after = |address: SocketAddr| local(address.port(), 1);
         let (listen, rpc) = (after(last.settings.listen)?, after(last.settings.rpc)?);
@@ -262,7 +263,7 @@ impl Network {
     fn add(
         &mut self,
         keys: &NodeKeys,
-        operator: &Keypair,
+        operator: &Signatory,
         host: NetworkAddress,
         rpc: SocketAddr,
     ) -> Result<DevNode> {
@@ -288,20 +289,20 @@ impl Network {
         Ok(self.keystore.list()?)
     }
 
-    pub(super) fn unlock(&self, name: &str) -> Result<Keypair> {
+    pub(super) fn unlock(&self, name: &str) -> Result<Signatory> {
         Ok(self.keystore.unlock(name, &Passphrase::default())?)
     }
 
     /// A wallet by its name; one that is not there is made.
-    pub(super) fn wallet_or_new(&self, name: &str) -> Result<Keypair> {
+    pub(super) fn wallet_or_new(&self, name: &str) -> Result<Signatory> {
         if !self.wallets()?.iter().any(|wallet| wallet.name == name) {
-            self.store(name, &Keypair::generate_ed25519(&mut rand::rng()))?;
+            self.store(name, &Keypair::generate_ed25519(&mut rand::rng()).into())?;
         }
         self.unlock(name)
     }
 
-    fn store(&self, name: &str, keypair: &Keypair) -> Result<()> {
-        self.keystore.store(&mut rand::rng(), name, keypair, &Passphrase::default())?;
+    fn store(&self, name: &str, signatory: &Signatory) -> Result<()> {
+        self.keystore.store(&mut rand::rng(), name, signatory, &Passphrase::default())?;
         Ok(())
     }
 }
@@ -359,10 +360,10 @@ mod tests {
         assert_eq!(Network::open(&path).unwrap().relay_url(), "http://127.0.0.1:31200");
         assert!(opened.check_given_ports(None, None, Some(32_000)).is_ok());
         assert!(opened.check_given_ports(None, None, Some(32_001)).is_err());
-        let made_once = opened.wallet_or_new("provider-0").unwrap().address();
-        assert_eq!(opened.wallet_or_new("provider-0").unwrap().address(), made_once);
+        let made_once = opened.wallet_or_new("provider-0").unwrap().account;
+        assert_eq!(opened.wallet_or_new("provider-0").unwrap().account, made_once);
 
-        let (node, _) = made.join(&Keypair::ed25519([1; 32])).unwrap();
+        let (node, _) = made.join(&Keypair::ed25519([1; 32]).into()).unwrap();
         assert_eq!(node.wallet, "validator-2");
         assert_eq!(node.settings.listen.port(), 30_002);
         assert_eq!(node.url(), "http://127.0.0.1:31002");

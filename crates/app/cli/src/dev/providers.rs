@@ -106,10 +106,10 @@ pub(super) fn start(
 
 /// Makes its account, with some tokens, unless it is there.
 fn fund(network: &Network, provider: &DevProvider) -> Result<()> {
-    let keypair = network.wallet_or_new(&provider.wallet)?;
+    let owner = network.wallet_or_new(&provider.wallet)?;
     let rpc = network.rpc()?;
-    if !rpc.account(keypair.address())?.exists {
-        transfer(network, &rpc, devnet::FAUCET, keypair.address(), FUNDS)?;
+    if !rpc.account(owner.account)?.exists {
+        transfer(network, &rpc, devnet::FAUCET, owner.account, FUNDS)?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use super::{
 use crate::{context::Context, verify};
 use anyhow::{Context as _, Result};
 use opengpu_client::{
-    Rpc,
+    Rpc, Signatory,
     api::{Role, TransactionInfo, hex_text},
     devnet, send,
 };
@@ -97,11 +97,11 @@ impl Tour<'_> {
         let [from, _] = devnet::USERS;
         let list = self.rpc.validators()?;
         let validator = list.validators.first().context("there is no validator")?.address;
-        let keypair = self.network.unlock(from)?;
+        let delegator = self.network.unlock(from)?;
         let amount = Amount::whole(1_000);
         let operation = Operation::Delegate { validator, amount };
-        send(&self.rpc, &keypair, vec![operation], PATIENCE)?;
-        let delegation = self.rpc.delegation(keypair.address(), validator)?;
+        send(&self.rpc, &delegator, vec![operation], PATIENCE)?;
+        let delegation = self.rpc.delegation(delegator.account, validator)?;
         let text = format!(
             "{from} delegated {amount} oGPU to {validator}\n\
              the delegation is worth {} oGPU; rewards are shared at the end of each epoch",
@@ -111,14 +111,14 @@ impl Tour<'_> {
     }
 
     fn new_validator(&mut self) -> Result<()> {
-        let operator = Keypair::generate_ed25519(&mut rand::rng());
+        let operator = Signatory::from(Keypair::generate_ed25519(&mut rand::rng()));
         let (node, keys) = self.network.join(&operator)?;
         node.check_ports()?;
         let stake = Amount::whole(10_000);
         let funds = Amount::whole(11_000);
-        transfer(self.network, &self.rpc, devnet::FAUCET, operator.address(), funds)?;
+        transfer(self.network, &self.rpc, devnet::FAUCET, operator.account, funds)?;
         let registration = Operation::RegisterValidator {
-            keys: keys.registration(self.network.genesis.chain, &operator.address()),
+            keys: keys.registration(self.network.genesis.chain, &operator.account),
             host: NetworkAddress(node.settings.listen),
             commission: Permille::new(50).context("5% is a part")?,
             stake,

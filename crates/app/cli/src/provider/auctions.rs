@@ -20,7 +20,6 @@ use opengpu_agent::{
 };
 use opengpu_types::{Amount, Millis, TaskId};
 use serde::{Deserialize, Serialize};
-use std::io::{self, Write as _};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -29,9 +28,6 @@ pub(crate) struct Arguments {
     /// As this offer of yours sees them, counted from 0 [default: the one that fits best].
     #[arg(long, value_name = "NUMBER")]
     offer: Option<u8>,
-    /// Print comma-separated values.
-    #[arg(long)]
-    csv: bool,
 }
 
 /// An open auction.
@@ -208,9 +204,6 @@ pub(crate) fn run(context: &Context, folder: &Folder, arguments: &Arguments) -> 
     let task = arguments.task.map(|task| task.to_string());
     let wanted = Wanted::Auctions { task, offer: arguments.offer };
     let seen: Vec<Seen> = ask(&folder.socket(), &wanted)?;
-    if arguments.csv {
-        return Ok(io::stdout().lock().write_all(csv(&seen).as_bytes())?);
-    }
     context.output.show(&seen, |seen| table(TITLES, seen.iter().map(Seen::row)))?;
     context.output.note(match seen.len() {
         0 => "No auction is open that the provider has seen.",
@@ -221,18 +214,6 @@ pub(crate) fn run(context: &Context, folder: &Folder, arguments: &Arguments) -> 
         }
     });
     Ok(())
-}
-
-fn csv(seen: &[Seen]) -> String {
-    let line = |words: &[String]| {
-        let quoted = words.iter().map(|word| format!("\"{}\"", word.replace('"', "\"\"")));
-        quoted.collect::<Vec<_>>().join(",")
-    };
-    let titles = TITLES.map(|title| title.trim_start_matches(['=', '+', ' ']).to_owned());
-    let rows = seen.iter().map(|seen| line(&seen.row()));
-    let mut text = std::iter::once(line(&titles)).chain(rows).collect::<Vec<_>>().join("\n");
-    text.push('\n');
-    text
 }
 
 #[cfg(test)]
@@ -289,14 +270,5 @@ mod tests {
         let bid = Seen { bid: Some(placed), own: None, ..auction() };
         assert_eq!(bid.row()[12], "bid 1 by hand, sealed");
         assert_eq!(bid.row()[5], "-");
-    }
-
-    #[test]
-    fn values_for_programs_have_a_title_and_a_line_each() {
-        let text = csv(&[auction()]);
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines.len(), 2);
-        assert!(lines[0].starts_with("\"task\",\"wants\"") && lines[0].contains("\"rate\""));
-        assert!(lines[1].contains("\"1 x any class, 64 MiB, wasm, 1 min\""), "{text}");
     }
 }

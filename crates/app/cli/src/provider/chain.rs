@@ -6,11 +6,10 @@
 
 use opengpu_agent::chain::{Chain, ChainError, Final};
 use opengpu_client::{
-    Draft, Facts, Rpc, Signer, TransactionBuilder,
+    Draft, Facts, Rpc, Signatory, Signer, TransactionBuilder,
     api::{Progress, Submission, SubmissionStatus},
     wait_until_final,
 };
-use opengpu_crypto::Keypair;
 use opengpu_types::{
     Address, Amount, ChainId, Entry, Event, Height, Key, MarketOperation, MarketParameters,
     Operation, Outcome, Receipt, TransactionId,
@@ -34,8 +33,8 @@ const TRIES: u32 = 3;
 pub(crate) struct NodeChain {
     rpc: Rpc,
     id: ChainId,
-    keypair: Keypair,
-    sponsor: Option<Keypair>,
+    owner: Signatory,
+    sponsor: Option<Signatory>,
     /// The newest height that is known.
     seen: AtomicU64,
     /// Held from the number of an operation to its end.
@@ -43,20 +42,20 @@ pub(crate) struct NodeChain {
 }
 
 impl NodeChain {
-    /// The chain of a node that answers now, for the owner of a key.
+    /// The chain of a node that answers now, for the owner of an account.
     pub(crate) fn open(
         rpc: Rpc,
-        keypair: Keypair,
-        sponsor: Option<Keypair>,
+        owner: Signatory,
+        sponsor: Option<Signatory>,
     ) -> Result<Self, opengpu_client::RpcError> {
         let status = rpc.status()?;
         let seen = AtomicU64::new(status.height.0);
-        Ok(Self { rpc, id: status.chain, keypair, sponsor, seen, turn: Mutex::default() })
+        Ok(Self { rpc, id: status.chain, owner, sponsor, seen, turn: Mutex::default() })
     }
 
     /// A draft with the number that is next, signed by all who must.
     fn signed(&self, operation: &MarketOperation, free: bool) -> Result<Draft, ChainError> {
-        let (signer, sender) = (Signer::from(&self.keypair), self.keypair.address());
+        let (signer, sender) = (Signer::from(&self.owner), self.owner.account);
         let nonce = signer.next_nonce(&self.rpc, sender).map_err(told)?;
         let facts = Facts::ask(&self.rpc).map_err(told)?;
         let mut builder = TransactionBuilder::new(sender)
@@ -71,8 +70,8 @@ impl NodeChain {
             builder = builder.sponsor(Signer::from(sponsor));
         }
         let (mut draft, _) = builder.draft(&facts, signer, nonce).map_err(told)?;
-        for key in std::iter::once(&self.keypair).chain(sponsor) {
-            draft.sign(key).map_err(told)?;
+        for signatory in std::iter::once(&self.owner).chain(sponsor) {
+            draft.sign(signatory).map_err(told)?;
         }
         Ok(draft)
     }
@@ -156,7 +155,7 @@ impl Chain for NodeChain {
     }
 
     fn account(&self) -> Address {
-        self.keypair.address()
+        self.owner.account
     }
 
     fn parameters(&self) -> Result<MarketParameters, ChainError> {
@@ -236,7 +235,7 @@ mod tests {
         let away = NodeChain {
             rpc: Rpc::new("http://127.0.0.1:9"),
             id: ChainId(1),
-            keypair: Keypair::ed25519([1; 32]),
+            owner: opengpu_crypto::Keypair::ed25519([1; 32]).into(),
             sponsor: None,
             seen: AtomicU64::new(0),
             turn: Mutex::default(),

@@ -1,19 +1,14 @@
 //! `opengpu provider earnings`: leases that ended, and what they brought.
 
 use super::{book, folder::Folder};
-use crate::{context::Context, output::table};
+use crate::{
+    context::Context,
+    output::{Format, table},
+};
 use anyhow::{Context as _, Result};
-use clap::Args;
 use opengpu_types::Amount;
 use serde_json::json;
 use std::io::{self, ErrorKind, Write as _};
-
-#[derive(Debug, Args)]
-pub(crate) struct Arguments {
-    /// Print comma-separated values, as the file has them.
-    #[arg(long)]
-    csv: bool,
-}
 
 /// A line of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +28,7 @@ fn total(lines: &[Line]) -> Amount {
     paid.fold(Amount::ZERO, |sum, paid| sum.plus(paid).unwrap_or(sum))
 }
 
-pub(crate) fn run(context: &Context, folder: &Folder, arguments: &Arguments) -> Result<()> {
+pub(crate) fn run(context: &Context, folder: &Folder) -> Result<()> {
     folder.settings()?;
     let path = book::path(folder);
     let text = match std::fs::read_to_string(&path) {
@@ -41,7 +36,7 @@ pub(crate) fn run(context: &Context, folder: &Folder, arguments: &Arguments) -> 
         Err(error) if error.kind() == ErrorKind::NotFound => format!("{}\n", book::TITLES),
         Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
     };
-    if arguments.csv {
+    if context.output.format == Format::Csv {
         return Ok(io::stdout().lock().write_all(text.as_bytes())?);
     }
     let lines = parse(&text);

@@ -60,7 +60,7 @@ enum Verb {
     /// Bid by hand, also below the floor and where the policy does not bid.
     Bid(bid::Arguments),
     /// Show leases that ended, and what they brought.
-    Earnings(earnings::Arguments),
+    Earnings,
     /// Print a unit of systemd that keeps the provider running.
     Unit(unit::Arguments),
 }
@@ -82,7 +82,7 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
         Verb::Drain => ask(Wanted::Drain),
         Verb::Auctions(arguments) => auctions::run(context, &folder, &arguments),
         Verb::Bid(arguments) => bid::run(context, &folder, &arguments),
-        Verb::Earnings(arguments) => earnings::run(context, &folder, &arguments),
+        Verb::Earnings => earnings::run(context, &folder),
         Verb::Unit(arguments) => unit::run(context, &folder, &arguments),
     }
 }

@@ -75,14 +75,14 @@ pub(crate) fn run(context: &Context, folder: &Folder, arguments: &Arguments) -> 
     let wallet = context.wallet_name(arguments.wallet.as_deref()).map_err(|_| {
         Complaint::usage("which key is the provider's?").hint("name one with --wallet")
     })?;
-    let keypair = context.unlock(&wallet)?;
+    let owner = context.unlock(&wallet)?;
     let sponsor = arguments.sponsor.as_deref().map(|name| context.unlock(name)).transpose()?;
     let stop = on_signals()?;
     if arguments.until_stdin_ends {
         node::end_with_stdin()?;
     }
     node::log(DEFAULT_LOG);
-    let chain = Arc::new(NodeChain::open(context.rpc.clone(), keypair, sponsor)?);
+    let chain = Arc::new(NodeChain::open(context.rpc.clone(), owner, sponsor)?);
     let config = config(folder, &settings, measured.device.clone())?;
     let policy = config.policy.clone();
     let agent = Agent::start(config, Arc::clone(&chain) as Arc<dyn Chain>, presence(&settings))?;

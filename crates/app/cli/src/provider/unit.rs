@@ -1,7 +1,8 @@
 //! `opengpu provider unit`: a unit of systemd that keeps a provider running.
 //!
 //! What executors need stays possible: they build their own walls, so namespaces and devices are not
-//! taken away here.
+//! taken away here, and control groups are theirs (`Delegate`). The manager of a user has no
+//! capabilities to give away and no mounts of its own, so what needs them stands in units of the system alone.
 
 use super::folder::Folder;
 use crate::{context::Context, exit::Complaint};
@@ -38,11 +39,25 @@ pub(crate) fn run(context: &Context, folder: &Folder, arguments: &Arguments) -> 
         Some(_) => "/etc/systemd/system/opengpu-provider.service",
         None => "~/.config/systemd/user/opengpu-provider.service",
     };
-    context
-        .output
-        .note(format!("Save it as {place}, then enable opengpu-provider with systemctl."));
+    let enable = match arguments.user {
+        Some(_) => "systemctl enable --now opengpu-provider",
+        // Without this the units of a user end when the user leaves.
+        None => "loginctl enable-linger && systemctl --user enable --now opengpu-provider",
+    };
+    context.output.note(format!("Save it as {place}, then: {enable}"));
     Ok(())
 }
+
+/// What only the manager of the system can do.
+const SYSTEM: &str = "\
+ProtectSystem=strict
+PrivateTmp=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectClock=yes
+ProtectHostname=yes
+CapabilityBoundingSet=
+";
 
 struct Unit {
     binary: PathBuf,
@@ -65,7 +80,10 @@ impl Unit {
             Some(user) => format!("User={}\n", plain(user)?),
             None => String::new(),
         };
-        let target = if self.user.is_some() { "multi-user" } else { "default" };
+        let (target, more) = match self.user {
+            Some(_) => ("multi-user", format!("{SYSTEM}ReadWritePaths={home} {data}\n")),
+            None => ("default", String::new()),
+        };
         Ok(format!(
             "[Unit]\n\
              Description=OpenGPU provider\n\
@@ -81,21 +99,14 @@ impl Unit {
              # The provider ends its executors itself; what is left after that is ended for it.\n\
              KillMode=mixed\n\
              TimeoutStopSec=60\n\
+             Delegate=yes\n\
              UMask=0077\n\
              NoNewPrivileges=yes\n\
-             ProtectSystem=strict\n\
-             ReadWritePaths={home} {data}\n\
-             PrivateTmp=yes\n\
-             ProtectControlGroups=yes\n\
-             ProtectKernelModules=yes\n\
-             ProtectKernelLogs=yes\n\
-             ProtectClock=yes\n\
-             ProtectHostname=yes\n\
+             {more}\
              RestrictRealtime=yes\n\
              RestrictSUIDSGID=yes\n\
              LockPersonality=yes\n\
              RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK\n\
-             CapabilityBoundingSet=\n\
              LimitCORE=0\n\
              \n\
              [Install]\n\
@@ -143,8 +154,40 @@ mod tests {
         assert!(text.contains("--home \"/home/ann smith/.opengpu\" --data"), "{text}");
         assert!(text.contains("User=opengpu\n") && text.contains("multi-user.target"), "{text}");
         assert!(text.contains("NoNewPrivileges=yes"), "{text}");
+        assert!(text.contains("CapabilityBoundingSet=\n"), "{text}");
         let own = Unit { user: None, ..unit() }.text().unwrap();
         assert!(!own.contains("User=") && own.contains("default.target"), "{own}");
+        for text in [&text, &own] {
+            assert!(
+                text.contains("Delegate=yes\n") && !text.contains("ProtectControlGroups"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_unit_of_a_user_wants_nothing_that_its_manager_has_not() {
+        let own = Unit { user: None, ..unit() }.text().unwrap();
+        for needs in SYSTEM.lines().filter_map(|line| line.split('=').next()) {
+            assert!(!own.contains(needs), "{needs}");
+        }
+    }
+
+    #[test]
+    fn systemd_takes_both_forms() {
+        let folder = tempfile::tempdir().unwrap();
+        // Its own check wants programs and users that are there.
+        let there = Unit { binary: "/bin/true".into(), user: Some("root".to_owned()), ..unit() };
+        let own = Unit { user: None, binary: "/bin/true".into(), ..unit() };
+        for (unit, manager) in [(there, "--system"), (own, "--user")] {
+            let path = folder.path().join("opengpu-provider.service");
+            std::fs::write(&path, unit.text().unwrap()).unwrap();
+            let mut verify = std::process::Command::new("systemd-analyze");
+            // Where there is no systemd nobody can say.
+            let Ok(found) = verify.args([manager, "verify"]).arg(&path).output() else { return };
+            let told = String::from_utf8_lossy(&found.stderr).into_owned();
+            assert!(!told.contains("opengpu-provider.service"), "{manager}: {told}");
+        }
     }
 
     #[test]

@@ -58,14 +58,14 @@ pub(super) fn run(
         program.manifest.name
     );
     context.confirm(&question)?;
-    let (client, keypair) = (client(context)?, context.unlock(name)?);
+    let (client, signatory) = (client(context)?, context.unlock(name)?);
     let wishes = opengpu_sdk::Wishes { budget: each, ..wanted.wishes()? };
     let left = attendance::left_by_signal()?;
     let (mut tasks, mut failed) = (Vec::new(), None);
     for input in inputs {
         let spec = wishes.spec(program, ArtifactId::of(input));
         let packed = client.pack(program, input, check.as_ref(), spec);
-        let submitted = packed.and_then(|it| client.submit(&keypair, &it, each, escrow));
+        let submitted = packed.and_then(|it| client.submit(&signatory, &it, each, escrow));
         match submitted {
             Ok(id) => {
                 context.output.note(format!("task {id}"));

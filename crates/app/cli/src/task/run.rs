@@ -85,9 +85,9 @@ pub(crate) fn run(context: &Context, mut arguments: Arguments) -> Result<()> {
     context.output.note(plan.text());
     plan.check()?;
     context.confirm(&format!("Run it for at most {} oGPU?", plan.escrow))?;
-    let (client, keypair) = (client(context)?, context.unlock(&name)?);
+    let (client, signatory) = (client(context)?, context.unlock(&name)?);
     let packed = client.pack(&plan.program, &plan.input, plan.check.as_ref(), plan.spec.clone())?;
-    let id = client.submit(&keypair, &packed, wanted.budget(), plan.escrow)?;
+    let id = client.submit(&signatory, &packed, wanted.budget(), plan.escrow)?;
     context.output.note(format!("task {id}"));
     if arguments.detach {
         attend_in_background(context, id)?;

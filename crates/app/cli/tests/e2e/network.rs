@@ -338,7 +338,7 @@ fn import(home: &Path, index: u16, operator: &Keypair) {
         .with_cost(opengpu_crypto::KeystoreCost::new(8, 1, 1).unwrap());
     let passphrase = opengpu_client::Passphrase::default();
     let name = format!("validator-{index}");
-    keystore.store(&mut rand::rng(), &name, operator, &passphrase).unwrap();
+    keystore.store(&mut rand::rng(), &name, &operator.clone().into(), &passphrase).unwrap();
 }
 
 /// Transfers of one sender, one after the other, until told to stop. What a node took in is a

@@ -206,6 +206,8 @@ fn one_without_tokens(home: &Path, node: &str, offers: &dyn Fn() -> Vec<Value>) 
     let before = lines();
     start_poor(home, node, &[]).stop();
     assert_eq!(lines(), before, "a lease has one line");
+    let shown = run(home, &["-o", "csv", "provider", "earnings", "--data", "poor"]);
+    assert_eq!(String::from_utf8(shown.stdout).unwrap(), before);
 }
 
 /// Nobody tells it what the lease is about: it lives on heartbeats until the owner wants the device.

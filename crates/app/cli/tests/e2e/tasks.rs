@@ -79,7 +79,11 @@ impl Scene {
         let wallet = ["wallet", "new", name, "--no-passphrase", "--show-phrase"];
         assert_eq!(self.run(&wallet).status.code(), Some(0));
         let start = ["provider", "start", "--data", name, "--wallet", name, "--sponsor", "faucet"];
-        let arguments = self.arguments(&start);
+        self.start_provider(name, &start)
+    }
+
+    fn start_provider(&self, name: &str, command: &[&str]) -> Running {
+        let arguments = self.arguments(command);
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
         let log = std::fs::File::create(self.home().join(format!("{name}.log"))).unwrap();
         let mut child = opengpu(self.home(), &arguments)
@@ -337,6 +341,42 @@ fn e2e_only_what_the_clients_check_accepts_is_paid() {
     let last = earned()["leases"][1].clone();
     assert_eq!((&last["reason"], &last["paid_ogpu"]), (&"released".into(), &"0".into()), "{last}");
     assert_eq!(scene.json(&["ps", "--from", "alice"]).as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn e2e_a_provider_and_its_client_change_the_keys_of_their_accounts_while_a_lease_is_open() {
+    let scene = Scene::new("0");
+    scene.write("long.txt", LONG);
+    let provider = scene.provider("one");
+    let program = example("sha256-search");
+    let run = ["run", &program, "--from", "alice", "--input", "long.txt", "--detach"];
+    let task = scene.json(&run)["task"].as_str().unwrap().to_owned();
+    until("the run to begin", || scene.journal(&task).contains("begun"));
+    let rotate =
+        |name: &str| scene.json(&["wallet", "rotate", name, "--no-passphrase", "--show-phrase"]);
+    for name in ["one", "alice"] {
+        let before = scene.account(name);
+        let rotated = rotate(name);
+        assert_eq!(rotated["address"], before.as_str(), "{rotated}");
+        assert_ne!(rotated["key"], rotated["address"], "{rotated}");
+        assert_eq!(scene.json(&["chain", "account", name])["key"], rotated["key"]);
+    }
+    // The process that has the old key can say nothing more; the next one goes on.
+    provider.kill();
+    let arguments = ["provider", "start", "--data", "one", "--wallet", "one"];
+    let provider = scene.start_provider("one", &arguments);
+    let pulled = scene.json(&["pull", &task]);
+    assert_eq!(pulled["ended"], "completed", "{pulled}");
+    assert_eq!(pulled["providers"][0], scene.account("one").as_str());
+    let output = std::fs::read(scene.home().join(pulled["output_file"].as_str().unwrap())).unwrap();
+    assert_eq!(output, scene.undisturbed("long.txt"));
+    // Both act by their new keys.
+    let again = rotate("alice");
+    assert_eq!(again["address"], scene.account("alice").as_str());
+    scene.write("short.txt", SHORT);
+    let run = ["run", &program, "--from", "alice", "--input", "short.txt"];
+    assert_eq!(scene.json(&run)["ended"], "completed");
+    provider.stop();
 }
 
 /// A task that one of two providers has begun, while its client was killed and has nothing of it.

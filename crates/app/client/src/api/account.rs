@@ -26,6 +26,9 @@ pub struct AccountInfo {
     pub next_nonce: Nonce,
     /// Entries that belong to it.
     pub entries: u32,
+    /// Address of the key that signs for it.
+    #[serde(with = "form")]
+    pub key: Address,
     /// The state is that after this block.
     #[serde(with = "form")]
     pub height: Height,
@@ -35,8 +38,10 @@ impl AccountInfo {
     /// What the state after `height` says about an account that nothing waits for.
     pub fn new(address: Address, account: Option<&Account>, height: Height) -> Self {
         let exists = account.is_some();
-        let Account { balance, reserve, nonce, entries } = account.copied().unwrap_or_default();
-        Self { address, exists, balance, reserve, nonce, next_nonce: nonce, entries, height }
+        let account = account.copied().unwrap_or_default();
+        let (key, Account { balance, reserve, nonce, entries, .. }) =
+            (account.key_of(address), account);
+        Self { address, exists, balance, reserve, nonce, next_nonce: nonce, entries, key, height }
     }
 }
 
@@ -90,11 +95,13 @@ mod tests {
             reserve: "0.01".parse().unwrap(),
             nonce: Nonce(3),
             entries: 1,
+            key: None,
         };
         let info = AccountInfo::new(Address::ZERO, Some(&account), Height(9));
         let wanted = concat!(
             r#"{"address":"0x0000000000000000000000000000000000000000","exists":true,"#,
-            r#""balance":"12.5","reserve":"0.01","nonce":3,"next_nonce":3,"entries":1,"height":9}"#
+            r#""balance":"12.5","reserve":"0.01","nonce":3,"next_nonce":3,"entries":1,"#,
+            r#""key":"0x0000000000000000000000000000000000000000","height":9}"#
         );
         assert_eq!(serde_json::to_string(&info).unwrap(), wanted);
         assert!(!AccountInfo::new(Address::ZERO, None, Height(9)).exists);

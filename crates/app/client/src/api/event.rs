@@ -92,6 +92,7 @@ impl From<&Event> for EventInfo {
             "task-collected" => TaskCollected { task },
             "client-closed" => ClientClosed { client, reason },
             "bids-limited" => BidsLimited { task, until, opened_until },
+            "key-changed" => KeyChanged { account, key },
         )
     }
 }

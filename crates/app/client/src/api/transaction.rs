@@ -210,6 +210,8 @@ const fn failure_code(failure: Failure) -> &'static str {
         Failure::BadWitness => "bad-witness",
         Failure::Rejected => "rejected",
         Failure::TooSoon => "too-soon",
+        Failure::BadKey => "bad-key",
+        Failure::KeyChanged => "key-changed",
     }
 }
 

@@ -3,10 +3,11 @@
 //! ```text
 //!   HOME/                 0700
 //!     keys/               0700
-//!       alice.key         0600   "opengpu-key " and the record in hexadecimal
+//!       alice.key         0600   "opengpu-key " and the record in hexadecimal;
+//!                                then "account " and its name, if that is not the key's
 //! ```
 //!
-//! Files are written completely or not at all and never replaced. A file or folder that others can
+//! Files are written completely or not at all, and never replaced but by another key of the same account. A file or folder that others can
 //! read is refused, with the command that repairs it.
 
 mod passphrase;
@@ -15,8 +16,9 @@ mod private_file;
 pub use passphrase::Passphrase;
 pub use private_file::{FileError, create_folder, read_private, write_private};
 
+use crate::signatory::Signatory;
 use commonware_codec::{DecodeExt as _, Encode as _};
-use opengpu_crypto::{EncryptedKey, KeyKind, Keypair, KeystoreCost, KeystoreError};
+use opengpu_crypto::{EncryptedKey, KeyKind, KeystoreCost, KeystoreError};
 use opengpu_types::Address;
 use rand_core::CryptoRng;
 use std::{
@@ -26,6 +28,8 @@ use std::{
 
 /// First word of a key file.
 const MARK: &str = "opengpu-key ";
+/// First word of the line that names the account of a key that another one was before.
+const ACCOUNT: &str = "account ";
 /// Ending of a key file.
 const ENDING: &str = "key";
 /// Longest name of a key.
@@ -80,6 +84,8 @@ pub struct KeyRecord {
     pub name: String,
     /// Its account.
     pub address: Address,
+    /// Its own address, which is another one if it is not the first key of its account.
+    pub key: Address,
     /// Its kind.
     pub kind: KeyKind,
 }
@@ -119,21 +125,25 @@ impl Keystore {
         &self,
         rng: &mut impl CryptoRng,
         name: &str,
-        keypair: &Keypair,
+        signatory: &Signatory,
         passphrase: &Passphrase,
     ) -> Result<KeyRecord, WalletError> {
+        let Signatory { account, keypair } = signatory;
         let path = self.path(name)?;
         if path.exists() {
             return Err(WalletError::Exists(name.to_owned()));
         }
         create_folder(&self.folder)?;
         let record = EncryptedKey::encrypt_at(rng, keypair, passphrase.as_str(), self.cost)?;
-        let text = format!("{MARK}{}\n", hex::encode(record.encode()));
+        let mut text = format!("{MARK}{}\n", hex::encode(record.encode()));
+        if *account != record.address() {
+            text.push_str(&format!("{ACCOUNT}{account}\n"));
+        }
         write_private(&path, text.as_bytes()).map_err(|error| match error {
             FileError::Exists { .. } => WalletError::Exists(name.to_owned()),
             error => error.into(),
         })?;
-        Ok(key_record(name, &record))
+        Ok(key_record(name, &record, *account))
     }
 
     /// All keys, sorted by name.
@@ -156,12 +166,22 @@ impl Keystore {
 
     /// What is known of a key without its passphrase.
     pub fn record(&self, name: &str) -> Result<KeyRecord, WalletError> {
-        Ok(key_record(name, &self.load(name)?))
+        let (record, account) = self.load(name)?;
+        Ok(key_record(name, &record, account))
     }
 
-    /// The key itself.
-    pub fn unlock(&self, name: &str, passphrase: &Passphrase) -> Result<Keypair, WalletError> {
-        Ok(self.load(name)?.decrypt(passphrase.as_str())?)
+    /// The key itself, with its account.
+    pub fn unlock(&self, name: &str, passphrase: &Passphrase) -> Result<Signatory, WalletError> {
+        let (record, account) = self.load(name)?;
+        Ok(Signatory { account, keypair: record.decrypt(passphrase.as_str())? })
+    }
+
+    /// Puts the key `new` in the place of `name`, whose key is gone then.
+    pub fn replace(&self, name: &str, new: &str) -> Result<KeyRecord, WalletError> {
+        let (path, from) = (self.path(name)?, self.path(new)?);
+        let record = self.record(new)?;
+        fs::rename(&from, &path).map_err(|error| FileError::io(&path, error))?;
+        Ok(KeyRecord { name: name.to_owned(), ..record })
     }
 
     /// Deletes a key. Without its phrase or another copy its tokens are lost.
@@ -174,7 +194,7 @@ impl Keystore {
         }
     }
 
-    fn load(&self, name: &str) -> Result<EncryptedKey, WalletError> {
+    fn load(&self, name: &str) -> Result<(EncryptedKey, Address), WalletError> {
         let path = self.path(name)?;
         let bytes = match read_private(&path) {
             Ok(bytes) => bytes,
@@ -191,18 +211,25 @@ impl Keystore {
     }
 }
 
-fn parse(bytes: &[u8]) -> Option<EncryptedKey> {
-    let digits = std::str::from_utf8(bytes).ok()?.strip_prefix(MARK)?.trim_end();
-    EncryptedKey::decode(hex::decode(digits).ok()?).ok()
+/// A key and its account.
+fn parse(bytes: &[u8]) -> Option<(EncryptedKey, Address)> {
+    let mut lines = std::str::from_utf8(bytes).ok()?.strip_prefix(MARK)?.trim_end().lines();
+    let record = EncryptedKey::decode(hex::decode(lines.next()?).ok()?).ok()?;
+    let account = match lines.next() {
+        Some(line) => line.strip_prefix(ACCOUNT)?.parse().ok()?,
+        None => record.address(),
+    };
+    lines.next().is_none().then_some((record, account))
 }
 
-fn key_record(name: &str, record: &EncryptedKey) -> KeyRecord {
-    KeyRecord { name: name.to_owned(), address: record.address(), kind: record.kind() }
+fn key_record(name: &str, record: &EncryptedKey, address: Address) -> KeyRecord {
+    KeyRecord { name: name.to_owned(), address, key: record.address(), kind: record.kind() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opengpu_crypto::Keypair;
     use rand::{SeedableRng as _, rngs::StdRng};
     use tempfile::TempDir;
 
@@ -215,7 +242,8 @@ mod tests {
 
     fn store(keystore: &Keystore, name: &str) -> Result<KeyRecord, WalletError> {
         let mut rng = StdRng::seed_from_u64(7);
-        keystore.store(&mut rng, name, &Keypair::ed25519([1; 32]), &Passphrase::from("secret"))
+        let signatory = Keypair::ed25519([1; 32]).into();
+        keystore.store(&mut rng, name, &signatory, &Passphrase::from("secret"))
     }
 
     #[test]
@@ -223,10 +251,34 @@ mod tests {
         let (_home, keystore) = keystore();
         let record = store(&keystore, "alice").unwrap();
         assert_eq!(keystore.list().unwrap(), [record]);
-        let keypair = keystore.unlock("alice", &Passphrase::from("secret")).unwrap();
-        assert_eq!(keypair.address(), Keypair::ed25519([1; 32]).address());
+        let opened = keystore.unlock("alice", &Passphrase::from("secret")).unwrap();
+        assert_eq!(opened.keypair.address(), Keypair::ed25519([1; 32]).address());
+        assert_eq!(opened.account, opened.keypair.address());
         let error = keystore.unlock("alice", &Passphrase::from("guess")).unwrap_err();
         assert!(matches!(error, WalletError::Keystore(KeystoreError::Passphrase)), "{error}");
+    }
+
+    #[test]
+    fn another_key_takes_the_place_of_the_first_and_keeps_its_account() {
+        let (_home, keystore) = keystore();
+        let first = store(&keystore, "alice").unwrap();
+        let new = Signatory { account: first.address, keypair: Keypair::ed25519([2; 32]) };
+        let (mut rng, passphrase) = (StdRng::seed_from_u64(8), Passphrase::from("other"));
+        keystore.store(&mut rng, "alice-next", &new, &passphrase).unwrap();
+        let replaced = keystore.replace("alice", "alice-next").unwrap();
+        assert_eq!((replaced.address, replaced.key), (first.address, new.keypair.address()));
+        assert_eq!(keystore.list().unwrap(), [replaced]);
+        let opened = keystore.unlock("alice", &passphrase).unwrap();
+        assert_eq!(
+            (opened.account, opened.keypair.address()),
+            (first.address, new.keypair.address())
+        );
+        let path = keystore.path("alice").unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        for wrong in [text.replace("account 0x", "account 1x"), format!("{text}more\n")] {
+            fs::write(&path, wrong).unwrap();
+            assert!(matches!(keystore.record("alice"), Err(WalletError::Damaged(_))));
+        }
     }
 
     #[test]

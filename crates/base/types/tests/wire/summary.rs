@@ -2,10 +2,11 @@
 
 use crate::values::{Stream, Value as _};
 use opengpu_types::{
-    Address, Amount, ArtifactId, BeaconPublicKey, BeaconSignature, Boxed, ChainId, Commitment,
-    ConsensusKey, Contact, Digest, Epoch, Evidence, Height, LeaseId, Leave, List, MarketOperation,
-    Millis, Money, Nonce, Offer, Operation, Permille, Purpose, RateUnit, SealPublicKey, SessionKey,
-    Spec, TaskId, Text, Transaction, UnbondingId, ValidatorKeys, View, Vote, VoteKind,
+    Address, Amount, ArtifactId, Authorization, BeaconPublicKey, BeaconSignature, Boxed, ChainId,
+    Commitment, ConsensusKey, Contact, Digest, Epoch, Evidence, Height, LeaseId, Leave, List,
+    MarketOperation, Millis, Money, Nonce, Offer, Operation, Permille, PublicKey, Purpose,
+    RateUnit, SealPublicKey, SessionKey, Signature, Spec, TaskId, Text, Transaction, UnbondingId,
+    ValidatorKeys, View, Vote, VoteKind,
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -22,6 +23,13 @@ fn keys() -> ValidatorKeys {
     }
 }
 
+/// Bytes that are no point of the curve.
+const NO_KEY: PublicKey = PublicKey::Secp256k1([0; 33]);
+
+const fn authorization(key: PublicKey) -> Authorization {
+    Authorization { key, signature: Signature::Ed25519([0; 64]) }
+}
+
 fn evidence() -> Boxed<Evidence> {
     let vote = Vote { kind: VoteKind::Nullify, signature: [3; 64] };
     let (epoch, view) = (Epoch(4), View(9));
@@ -29,6 +37,7 @@ fn evidence() -> Boxed<Evidence> {
 }
 
 /// Every operation and its line.
+#[expect(clippy::too_many_lines, reason = "one after the other")]
 fn golden() -> Vec<(Operation, &'static str)> {
     let amount: Amount = "1.5".parse().unwrap();
     let commission = Permille::new(50).unwrap();
@@ -99,6 +108,10 @@ fn golden() -> Vec<(Operation, &'static str)> {
         ),
         (Operation::ConfirmSeat { epoch: Epoch(4) }, "Confirm the seat of epoch 4"),
         (Operation::Withdraw { id: UnbondingId(5) }, "Withdraw unbonded stake number 5"),
+        (
+            Operation::ChangeKey { to: authorization(PublicKey::Ed25519([1; 32])) },
+            "Give the account to the key 0xCF8FA1F1Df5311eae5331404e0c002ab72ec68e6",
+        ),
     ]
 }
 
@@ -286,6 +299,10 @@ fn shown(operation: &Operation) -> Operation {
             let nothing = Vote { kind: VoteKind::Nullify, signature: [0; 64] };
             (evidence.first, evidence.second) = (nothing, nothing);
         }
+        Operation::ChangeKey { to } => {
+            let key = if to.key.address().is_ok() { to.key } else { NO_KEY };
+            *to = authorization(key);
+        }
         Operation::Market(market) => shown_market(market),
         _ => {}
     }
@@ -344,4 +361,10 @@ proptest! {
         prop_assert_eq!(body(&before, chain) == body(&after, chain), before == after);
         prop_assert_eq!(body(&before, chain) == body(&before, other), chain == other);
     }
+}
+
+#[test]
+fn a_key_that_is_none_is_called_so() {
+    let change = Operation::ChangeKey { to: authorization(NO_KEY) };
+    assert_eq!(change.to_string(), "Give the account to something that is no key");
 }

@@ -283,7 +283,7 @@ structs! {
     }
     Block { header, transactions }
     Receipt { height, index, transaction, outcome, fee, weight, events }
-    Account { balance, reserve, nonce, entries }
+    Account { balance, reserve, nonce, entries, key }
     SpendingLimit { name, remaining, purpose, until, nonce, reserve }
     Vesting { total, released, terms }
     Jail { until, reason }
@@ -388,7 +388,7 @@ enums! {
         host, commission, stake }, EditValidator { host, commission }, RotateKeys { keys },
         Unjail, Retire, Delegate { validator, amount }, Undelegate { validator, amount },
         Redelegate { from, to, amount }, ClaimRewards { validator }, ReportEvidence { evidence },
-        ConfirmSeat { epoch }, Withdraw { id }, Market(operation),
+        ConfirmSeat { epoch }, Withdraw { id }, Market(operation), ChangeKey { to },
     }
     VoteKind { Notarize { parent, block }, Nullify, Finalize { parent, block } }
     Failure {
@@ -400,7 +400,7 @@ enums! {
         ProviderExists, NotActive, StillLeased, OfferInUse, BadOffer, UnknownTask, BadSpec,
         TooManyTasks, BudgetTooSmall, WrongPhase, NotParty, UnknownLease, UnknownOffer,
         UnfitOffer, AlreadyBid, TooManyBids, UnknownBid, WrongSeal, BadCommitment, BadSignature,
-        BadWitness, Rejected, TooSoon,
+        BadWitness, Rejected, TooSoon, BadKey, KeyChanged,
     }
     Outcome { Applied, Failed { operation, failure } }
     SlashReason { ConflictingVotes, MissedTurns }
@@ -430,7 +430,7 @@ enums! {
         Checkpointed { lease, segment, root }, Committed { lease, root, output }, LeaseClosed {
         lease, provider, reason, verdict, root, output, time, paid }, TaskClosed { task, client,
         reason, paid, refunded }, TaskCollected { task }, ClientClosed { client, reason },
-        BidsLimited { task, until, opened_until },
+        BidsLimited { task, until, opened_until }, KeyChanged { account, key },
     }
     ProviderStatus { Active, Draining, Leaving { until } }
     Leave { OwnerReturned, Refused, Broken }

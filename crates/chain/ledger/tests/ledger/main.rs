@@ -15,6 +15,7 @@ mod demand_loading;
 mod duty;
 mod fees;
 mod invariants;
+mod keys;
 mod limits;
 mod market;
 mod replay;

@@ -410,6 +410,18 @@ impl Draft {
         self
     }
 
+    /// Lets the key sign that an account was given.
+    pub(crate) fn with(mut self, key: &Keypair) -> Self {
+        self.signer = key.clone();
+        self
+    }
+
+    /// Lets the key sign that the sponsor was given.
+    pub(crate) fn sponsored_with(mut self, key: &Keypair) -> Self {
+        self.sponsor = Some(key.clone());
+        self
+    }
+
     pub(crate) fn sponsored(mut self, sponsor: &Keypair) -> Self {
         self.transaction.sponsor = Some(sponsor.address());
         self.sponsor = Some(sponsor.clone());

@@ -58,8 +58,8 @@ impl Mempool {
     }
 
     /// The first number of an account's own lane that nothing waits with, from `next` on.
-    pub fn next_nonce(&self, account: Address, next: Nonce) -> Nonce {
-        self.pool.lock().next_nonce(&Lane { sender: account, signer: account }, next)
+    pub fn next_nonce(&self, account: Address, key: Address, next: Nonce) -> Nonce {
+        self.pool.lock().next_nonce(&Lane { sender: account, signer: key }, next)
     }
 
     /// The newest arrival.

@@ -25,7 +25,7 @@ pub(super) async fn account(
         _ => None,
     };
     let mut info = AccountInfo::new(address, account.as_ref(), view.height());
-    info.next_nonce = api.0.mempool.next_nonce(address, info.nonce);
+    info.next_nonce = api.0.mempool.next_nonce(address, info.key, info.nonce);
     Ok(Json(info))
 }
 

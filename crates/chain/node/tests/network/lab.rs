@@ -56,7 +56,7 @@ impl Member {
             keys: NodeKeys {
                 consensus: PrivateKey::from_seed(1_000 + u64::from(index)),
                 beacon: Arc::new(BeaconKeypair::from_seed([index; 32])),
-                operator: Some(operator.clone()),
+                operator: Some(Arc::new(Keypair::clone(&operator).into())),
             },
             operator,
         }

@@ -75,7 +75,8 @@ impl Cluster {
         let mut nodes = Vec::new();
         for (index, validator) in network.validators.iter().enumerate() {
             let wallet = format!("validator-{index}");
-            keystore.store(&mut rng, &wallet, &validator.operator, &Passphrase::default())?;
+            let operator = validator.operator.clone().into();
+            keystore.store(&mut rng, &wallet, &operator, &Passphrase::default())?;
             let path = folder.join(format!("node-{index}"));
             create_folder(&path)?;
             let port = validator.host.0.port().saturating_add(validators);

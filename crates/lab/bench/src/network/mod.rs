@@ -228,7 +228,7 @@ pub(crate) fn store(
     rng: &mut StdRng,
 ) -> Result<(), BenchError> {
     let keystore = Keystore::new(home).with_cost(KeystoreCost::new(8, 1, 1)?);
-    keystore.store(rng, name, keypair, &Passphrase::default())?;
+    keystore.store(rng, name, &keypair.clone().into(), &Passphrase::default())?;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! One client in this process, by the SDK: as fast as a program can be that submits tasks.
 
 use crate::{error::BenchError, network::Scene};
-use opengpu_client::Rpc;
+use opengpu_client::{Rpc, Signatory};
 use opengpu_crypto::Keypair;
 use opengpu_exec::{Data, Launch, Program, Supervisor, run::Repeat};
 use opengpu_sdk::{Attended, Client, Wishes};
@@ -17,7 +17,7 @@ const BUDGET: Amount = Amount::whole(1);
 
 pub(super) struct Submitter {
     client: Client,
-    keypair: Keypair,
+    owner: Signatory,
 }
 
 /// A task that was settled, with its output.
@@ -35,7 +35,10 @@ impl Submitter {
     pub(super) fn open(scene: &Scene, folder: &Path, keypair: Keypair) -> Result<Self, BenchError> {
         let rpc = Rpc::new(scene.url(0));
         let chain = rpc.status()?.chain;
-        Ok(Self { client: Client::open(folder, &rpc, chain).map_err(failed)?, keypair })
+        Ok(Self {
+            client: Client::open(folder, &rpc, chain).map_err(failed)?,
+            owner: keypair.into(),
+        })
     }
 
     /// Runs a program by spot, from packing it to its settlement and its output.
@@ -54,7 +57,7 @@ impl Submitter {
         };
         let spec = wishes.spec(program, ArtifactId::of(input));
         let packed = self.client.pack(program, input, None, spec).map_err(failed)?;
-        let id = self.client.submit(&self.keypair, &packed, budget, BUDGET).map_err(failed)?;
+        let id = self.client.submit(&self.owner, &packed, budget, BUDGET).map_err(failed)?;
         let attended = self.client.attend(id, &AtomicBool::new(false), &mut |_, _| {});
         let Attended::Ended { task, output } = attended.map_err(failed)? else {
             return Err(failed("it was left"));

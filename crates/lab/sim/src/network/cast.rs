@@ -30,7 +30,7 @@ impl Member {
         let keys = NodeKeys {
             consensus: PrivateKey::from_seed(u64::from(index)),
             beacon: Arc::new(BeaconKeypair::from_seed([index; 32])),
-            operator: Some(operator.clone()),
+            operator: Some(Arc::new(Keypair::clone(&operator).into())),
         };
         Self { keys, operator }
     }

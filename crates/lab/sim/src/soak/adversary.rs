@@ -219,7 +219,7 @@ impl Author {
     fn lifecycle(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
         let (party, _) = self.payer(state);
         let (to, spender) = (self.anyone().address, self.anyone().address);
-        let operations = match self.dice.below(6) {
+        let operations = match self.dice.below(7) {
             0 => vec![Operation::CloseAccount { to }, Operation::Burn { amount: Amount(1) }],
             1 => vec![Operation::Revoke { spender }],
             2 => vec![Operation::ReleaseVested],
@@ -227,6 +227,11 @@ impl Author {
                 let (name, purpose) = (Text::default(), Purpose::Stake);
                 let (amount, until) = (Amount::ONE, context.time);
                 vec![Operation::Authorize { name, spender, amount, purpose, until }]
+            }
+            5 => {
+                // Another account's agreement.
+                let to = self.cast.agreement(&to, party);
+                vec![Operation::ChangeKey { to }]
             }
             4 => {
                 let to = Address::new(self.dice.bytes());

@@ -34,6 +34,8 @@ pub(crate) struct Author {
     pub(crate) dice: Dice,
     /// Account and spender.
     pub(crate) limits: Vec<(Address, Address)>,
+    /// Accounts that have another key than their first, and that key.
+    pub(crate) changed: Vec<(Address, Address)>,
     /// Every validator that exists, retired ones too.
     pub(crate) validators: Vec<Address>,
     /// Stake on its way out, oldest first.
@@ -52,6 +54,7 @@ impl Author {
             cast,
             dice,
             limits: Vec::new(),
+            changed: Vec::new(),
             validators: Vec::new(),
             unbonding: VecDeque::new(),
             duties: Vec::new(),
@@ -98,6 +101,12 @@ impl Author {
                     if let Some(place) = self.limits.iter().position(|at| *at == (account, spender))
                     {
                         self.limits.swap_remove(place);
+                    }
+                }
+                Event::KeyChanged { account, key } => {
+                    self.changed.retain(|(known, _)| *known != account);
+                    if key != account {
+                        self.changed.push((account, key));
                     }
                 }
                 Event::ValidatorOpened { validator, .. } => self.validators.push(validator),
@@ -172,7 +181,8 @@ impl Author {
         match self.dice.below(10_000) {
             0..4300 => self.transfer(state, context),
             4300..4600 => self.batch(state, context),
-            4600..4900 => self.burn(state, context),
+            4600..4850 => self.burn(state, context),
+            4850..4900 => self.change_key(state, context),
             4900..5300 => self.authorize(state, context),
             5300..5500 => self.revoke(context),
             5500..6500 => self.spend(state, context),

@@ -4,8 +4,8 @@ use commonware_codec::EncodeFixed as _;
 use commonware_cryptography::{Signer as _, ed25519::PrivateKey};
 use opengpu_crypto::{BeaconKeypair, Keypair, prove_ed25519_possession};
 use opengpu_types::{
-    Address, ChainId, ConsensusKey, Digest, Epoch, Evidence, PublicKey, ValidatorKeys, View, Vote,
-    VoteKind,
+    Address, Authorization, ChainId, ConsensusKey, Digest, Epoch, Evidence, Operation, PublicKey,
+    ValidatorKeys, View, Vote, VoteKind,
 };
 use std::collections::BTreeMap;
 
@@ -77,6 +77,13 @@ impl Cast {
         self.parties.get(*self.places.get(address)?).copied()
     }
 
+    /// The agreement of a party to be the key of an account.
+    pub(crate) fn agreement(&self, account: &Address, party: Party) -> Authorization {
+        let place = self.places.get(&party.address).copied().unwrap_or_default();
+        let message = Operation::taking_over(self.chain, account);
+        Authorization { key: party.key, signature: keypair(place).sign_bytes(&message) }
+    }
+
     /// Two votes of one view, really signed by their voter; `None` if it is not of the cast.
     pub(crate) fn votes(
         &self,
@@ -97,13 +104,17 @@ impl Cast {
 }
 
 fn party(place: usize) -> Party {
+    let keypair = keypair(place);
+    Party { key: keypair.public_key(), address: keypair.address() }
+}
+
+fn keypair(place: usize) -> Keypair {
     let secret = secret_bytes("party", place);
     let wallet = place.checked_rem(WALLET_EVERY) == Some(WALLET_EVERY.saturating_sub(1));
-    let keypair = match wallet {
+    match wallet {
         true => Keypair::secp256k1(secret).expect("a hash is below the group order"),
         false => Keypair::ed25519(secret),
-    };
-    Party { key: keypair.public_key(), address: keypair.address() }
+    }
 }
 
 fn secret_bytes(role: &'static str, place: usize) -> [u8; 32] {

@@ -48,7 +48,7 @@ impl Draft {
         }
     }
 
-    /// The same, signed by a key with a spending limit.
+    /// The same, signed by a key with a spending limit, or by the one that an account was given.
     pub(crate) fn by(mut self, spender: Party) -> Self {
         self.signer = spender.key;
         self.signer_address = spender.address;
@@ -57,11 +57,12 @@ impl Draft {
 
     /// The nonce that the state expects.
     pub(crate) fn expected(&self, state: &View<'_>) -> Nonce {
-        if self.signer_address != self.sender {
+        let account = state.find::<Accounts>(self.sender).ok().flatten();
+        let key = account.map_or(self.sender, |account| account.key_of(self.sender));
+        if self.signer_address != key {
             let limit = state.find::<SpendingLimits>((self.sender, self.signer_address));
             return limit.ok().flatten().map_or(Nonce(0), |limit| limit.nonce);
         }
-        let account = state.find::<Accounts>(self.sender).ok().flatten();
         account.map_or_else(|| opening_nonce(self.valid_until), |account| account.nonce)
     }
 

@@ -15,6 +15,7 @@ mod author;
 mod cast;
 mod crowd;
 mod draft;
+mod keys;
 mod tally;
 mod trade;
 mod world;

@@ -6,10 +6,11 @@ use opengpu_types::{Failure, Outcome, Receipt, SignedTransaction};
 use std::{collections::BTreeMap, fmt};
 
 /// Every operation, by [`Operation::name`](opengpu_types::Operation::name).
-const OPERATIONS: [&str; 35] = [
+const OPERATIONS: [&str; 36] = [
     "authorize",
     "burn",
     "cancel-task",
+    "change-key",
     "claim-rewards",
     "claim-usage",
     "close-account",

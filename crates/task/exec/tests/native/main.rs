@@ -378,9 +378,14 @@ fn an_image_of_an_engine_runs_in_our_sandbox(sandbox: &Sandbox) {
     let again = image::named(&name, &cache, ImageLimits::default());
     let small = ImageLimits { bytes: 1000, ..ImageLimits::default() };
     let too_large = image::named(&name, &cache, small);
+    let saved = folder.path().join("saved");
+    let saving = image::save(&name, &saved, ImageLimits::default());
     podman(&["rmi", "--force", &name]).unwrap();
     let image = image.unwrap();
     assert_eq!((&again.unwrap(), &image.id), (&image, &id));
+    saving.unwrap();
+    let other = image::unpack(&saved, &folder.path().join("elsewhere"), ImageLimits::default());
+    assert_eq!(other.unwrap().id, id);
     assert!(matches!(too_large, Err(ImageError::TooMany { .. })), "{too_large:?}");
     let finished = run(sandbox, in_image(&image, "echo $((6 * 7)); test -e /usr || echo own"));
     assert_eq!(said(&finished), "42\nown\n", "{finished:?}");

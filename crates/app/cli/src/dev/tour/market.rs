@@ -74,8 +74,8 @@ impl Tour<'_> {
             format!("{} offers fit, the cheapest would be {} oGPU", quote.fitting.len(), best.cost);
         let packed = client.pack(&program, &input, None, spec)?;
         let begin = Instant::now();
-        let keypair = self.network.unlock(from)?;
-        let id = client.submit(&keypair, &packed, wishes.budget, BUDGET)?;
+        let signatory = self.network.unlock(from)?;
+        let id = client.submit(&signatory, &packed, wishes.budget, BUDGET)?;
         let (task, output) = self.attend(client, id)?;
         let lease = task.leases.iter().find(|lease| !lease.paid.is_zero());
         let lease = lease.context("nobody was paid")?;

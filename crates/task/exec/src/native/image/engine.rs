@@ -31,6 +31,25 @@ const READS: usize = 16;
 
 /// Unpacks an image that an engine of this machine knows, or finds it in the cache.
 pub fn named(name: &str, cache: &Path, limits: ImageLimits) -> Result<Image, ImageError> {
+    let (engine, id) = knowing(name, limits)?;
+    if let Some(image) = find(cache, &id) {
+        return Ok(image);
+    }
+    let scratch = super::scratch(cache)?;
+    let layout = scratch.path().join("layout");
+    engine.save(name, &layout)?;
+    let image = unpack(&layout, cache, limits)?;
+    // Between the two questions the name may have been given to another image.
+    if image.id == id { Ok(image) } else { Err(ImageError::Digest { digest: id }) }
+}
+
+/// Writes an image that an engine of this machine knows as a layout: a folder or one tar file.
+pub fn save(name: &str, place: &Path, limits: ImageLimits) -> Result<(), ImageError> {
+    knowing(name, limits)?.0.save(name, place)
+}
+
+/// The engine that knows an image, and the image's id.
+fn knowing(name: &str, limits: ImageLimits) -> Result<(Engine, String), ImageError> {
     if !is_name(name) {
         return Err(ImageError::Name { name: name.to_owned() });
     }
@@ -50,15 +69,7 @@ pub fn named(name: &str, cache: &Path, limits: ImageLimits) -> Result<Image, Ima
         if size > limits.bytes {
             return Err(ImageError::TooMany { what: "bytes", limit: limits.bytes });
         }
-        if let Some(image) = find(cache, &id) {
-            return Ok(image);
-        }
-        let scratch = super::scratch(cache)?;
-        let layout = scratch.path().join("layout");
-        engine.save(name, &layout)?;
-        let image = unpack(&layout, cache, limits)?;
-        // Between the two questions the name may have been given to another image.
-        return if image.id == id { Ok(image) } else { Err(ImageError::Digest { digest: id }) };
+        return Ok((engine, id));
     }
     Err(ImageError::Unknown { name: name.to_owned(), said: said.join("; ") })
 }
