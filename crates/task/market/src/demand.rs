@@ -6,7 +6,9 @@ use crate::{
     reputation,
     score::{Standing, Terms, distance, predicted},
 };
-use opengpu_types::{Amount, Class, MarketParameters, Millis, Offered, Reputation, Spec, Task};
+use opengpu_types::{
+    Amount, Class, MarketParameters, Millis, Offered, Reputation, Requirements, Spec, Task,
+};
 
 /// Copies of a task that run at once.
 pub const fn copies(spec: &Spec) -> usize {
@@ -22,15 +24,26 @@ pub fn missing(task: &Task) -> usize {
     copies(&task.spec).saturating_sub(working)
 }
 
-/// What one more copy may cost: its part of what no other lease can claim.
-pub fn share(task: &Task, market: &MarketParameters) -> Amount {
+/// What no lease can claim yet.
+pub fn free(task: &Task, market: &MarketParameters) -> Amount {
     let open = task.leases.iter().filter(|lease| !lease.is_closed());
     let promised = open.map(|lease| lease.most).try_fold(Amount::ZERO, Amount::plus);
     let budget = task.budget.in_tokens(market.dollar).and_then(|budget| budget.minus(task.paid));
     let most = budget.map_or(Amount::ZERO, |budget| budget.min(task.escrow()));
-    let free = promised.and_then(|promised| most.minus(promised)).unwrap_or_default();
+    promised.and_then(|promised| most.minus(promised)).unwrap_or_default()
+}
+
+/// What one more copy may cost: its part of what no other lease can claim.
+pub fn share(task: &Task, market: &MarketParameters) -> Amount {
     let copies = u128::try_from(missing(task).max(1)).unwrap_or(1);
-    free.mul_div(1, copies).unwrap_or_default()
+    free(task, market).mul_div(1, copies).unwrap_or_default()
+}
+
+/// What a lease can be paid if it takes all the time that the task allows.
+pub fn whole(rate: Amount, requirements: &Requirements) -> Amount {
+    let time = u128::from(requirements.longest.0);
+    let time = time.saturating_mul(u128::from(requirements.devices));
+    rate.mul_div(time, 1000).unwrap_or(Amount::CAP)
 }
 
 /// What the client demands of a bid for one device.

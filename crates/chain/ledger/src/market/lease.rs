@@ -14,6 +14,7 @@ use crate::{
     table::tables::{Providers, Tasks},
 };
 use opengpu_crypto::verify_ed25519_vote;
+use opengpu_market::demand;
 use opengpu_types::{
     Address, Amount, Class, CloseReason, Commitment, Ending, Event, Failure, Lease, LeaseId,
     LeasePhase, Leave, Millis, Provider, Spec, Task, TaskId, TaskPhase, Witness,
@@ -34,10 +35,7 @@ impl<S: State> Market<'_, S> {
         let number = u8::try_from(task.leases.len()).map_err(|_| range())?;
         let (lease_id, now) = (LeaseId { task: id, number }, self.now());
         let requirements = &task.spec.requirements;
-        let time = u128::from(requirements.longest.0)
-            .checked_mul(u128::from(requirements.devices))
-            .ok_or_else(range)?;
-        let whole = rate.mul_div(time, 1000).unwrap_or(Amount::CAP);
+        let whole = demand::whole(rate, requirements);
         let mut provider = self.state.must::<Providers>(address)?;
         let most = self.share(task).min(whole).min(self.room(&provider));
         let lock = self.parameters.provider_lock.of(most).min(provider.stake);

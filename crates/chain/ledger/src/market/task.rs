@@ -14,7 +14,7 @@ use crate::{
     state::State,
     table::tables::{Clients, Providers, Tasks},
 };
-use opengpu_market::demand::copies;
+use opengpu_market::demand::{self, copies};
 use opengpu_types::{
     Address, Alarm, Allocating, Amount, Class, CloseReason, Contact, Event, Failure, Lease,
     LeaseId, LeasePhase, List, Millis, Money, RateUnit, Spec, Task, TaskId, TaskPhase, Trust,
@@ -140,6 +140,16 @@ impl<S: State> Market<'_, S> {
             }
         }
         task.spec.requirements.longest = longest;
+        let requirements = &task.spec.requirements;
+        // A copy that is not awarded yet keeps its part.
+        let copies = u128::try_from(copies(&task.spec)).unwrap_or(u128::MAX);
+        let part = demand::free(&task, &self.parameters).mul_div(1, copies).unwrap_or_default();
+        let runs = |lease: &&mut Lease| lease.phase == LeasePhase::Running;
+        for lease in task.leases.iter_mut().filter(runs) {
+            let whole = demand::whole(lease.rate, requirements);
+            let more = whole.minus(lease.most).unwrap_or_default();
+            self.raise(lease, more.min(part))?;
+        }
         self.state.set::<Tasks>(id, task);
         self.tell(Event::TaskEdited { task: id });
         Ok(())

@@ -186,6 +186,44 @@ fn top_up_and_extension_let_a_lease_go_on() {
 }
 
 #[test]
+fn an_extension_is_paid_as_far_as_the_budget_goes() {
+    let mut bazaar = Bazaar::new(2);
+    let id = bazaar.submit(spec(), 5);
+    assert_eq!(bazaar.lease(id, 0).most, Amount(RATE * 60));
+    bazaar.work(50_000);
+    let extend = |id, longest| MarketOperation::ExtendTask { task: id, longest: Millis(longest) };
+    bazaar.act(&alice(), extend(id, 90_000));
+    assert_eq!(bazaar.lease(id, 0).most, Amount(RATE * 90));
+    assert_eq!(bazaar.provider(0).exposure, Amount(RATE * 90));
+    bazaar.work(30_000);
+    bazaar.commit(0, first(id), commitment(8, 75_000));
+    let events = bazaar.wait(2_000);
+    assert_eq!(closed(&events)[0].2, Amount(RATE * 75));
+
+    // The budget is for a hundred seconds: what is left of it is all that an extension can add.
+    let escrow = Amount(RATE * 100);
+    let id = bazaar.act(&alice(), submit(spec(), Money::tokens(escrow), escrow));
+    let id = opengpu_types::TaskId::of(&id, 0);
+    bazaar.act(&alice(), extend(id, 3_600_000));
+    assert_eq!(bazaar.lease(id, 0).most, escrow);
+
+    // Copies share what is left.
+    let mut copies = spec();
+    copies.class = Class::Replicate(2);
+    copies.requirements.trust = Trust::Replicated;
+    let mut bazaar = Bazaar::new(2);
+    let escrow = Amount(RATE * 400);
+    let id = bazaar.act(&alice(), submit(copies, Money::tokens(escrow), escrow));
+    let id = opengpu_types::TaskId::of(&id, 0);
+    let most = |bazaar: &Bazaar| [0, 1].map(|number| bazaar.lease(id, number).most);
+    let (before, rates) = (most(&bazaar), [0, 1].map(|number| bazaar.lease(id, number).rate));
+    assert_eq!(before, rates.map(|rate| Amount(rate.0 * 60)));
+    bazaar.act(&alice(), extend(id, 3_600_000));
+    let part = (escrow.0 - before[0].0 - before[1].0) / 2;
+    assert_eq!(most(&bazaar), before.map(|most| Amount(most.0 + part)));
+}
+
+#[test]
 fn dollars_are_converted_when_a_task_is_awarded() {
     let mut bazaar = Bazaar::new(1);
     let dollars = |amount| Money { amount, unit: RateUnit::Usd };
