@@ -50,8 +50,8 @@ pub struct Placed {
     pub second: Option<Cost>,
 }
 
-/// Awards lots, none if no bid is left for it. Lots come by task and bids by provider: the outcome
-/// depends on nothing else.
+/// Awards lots, none if no bid is left for it. Neither the sequence of lots nor that of bidders and bids
+/// matters: lots take turns by their names.
 pub fn clear(lots: &[Lot], bidders: &[Bidder], seed: &Seed) -> Vec<Option<Placed>> {
     clear_within(lots.len().saturating_mul(TURNS), lots, bidders, seed)
 }
@@ -63,7 +63,10 @@ fn clear_within(
     bidders: &[Bidder],
     seed: &Seed,
 ) -> Vec<Option<Placed>> {
-    let mut floor = Floor::new(lots, bidders, seed);
+    let mut places: Vec<usize> = (0..lots.len()).collect();
+    places.sort_by_key(|place| lots.get(*place).map(|lot| lot.task));
+    let sorted = places.iter().filter_map(|place| lots.get(*place)).collect();
+    let mut floor = Floor::new(sorted, bidders, seed);
     let mut waiting: VecDeque<usize> = (0..lots.len()).collect();
     while let Some(lot) = waiting.pop_front() {
         let competing = turns > 0;
@@ -72,7 +75,13 @@ fn clear_within(
             waiting.push_back(outbid);
         }
     }
-    (0..lots.len()).map(|lot| floor.placed(lot)).collect()
+    let mut placed = vec![None; lots.len()];
+    for (lot, place) in places.into_iter().enumerate() {
+        if let Some(found) = placed.get_mut(place) {
+            *found = floor.placed(lot);
+        }
+    }
+    placed
 }
 
 /// What a device of a bidder is worth, and to which lots.
@@ -93,7 +102,7 @@ impl Devices {
 }
 
 struct Floor<'a> {
-    lots: &'a [Lot],
+    lots: Vec<&'a Lot>,
     bidders: &'a [Bidder],
     seed: &'a Seed,
     devices: Vec<Devices>,
@@ -112,7 +121,7 @@ struct Choice {
 }
 
 impl<'a> Floor<'a> {
-    fn new(lots: &'a [Lot], bidders: &'a [Bidder], seed: &'a Seed) -> Self {
+    fn new(lots: Vec<&'a Lot>, bidders: &'a [Bidder], seed: &'a Seed) -> Self {
         let devices = bidders
             .iter()
             .map(|it| Devices {
@@ -124,10 +133,11 @@ impl<'a> Floor<'a> {
             let least = lot.bids.iter().map(|(_, cost)| *cost).min();
             least.map_or(0, |least| lot.most.0.saturating_sub(least.0))
         };
-        let sum = lots.iter().map(best).fold(0u128, u128::saturating_add);
+        let sum = lots.iter().copied().map(best).fold(0u128, u128::saturating_add);
         let count = u128::try_from(lots.len().max(1)).unwrap_or(1);
         let step = sum.checked_div(count.saturating_mul(FINENESS)).unwrap_or(0).max(1);
-        Self { lots, bidders, seed, devices, awards: vec![None; lots.len()], step }
+        let awards = vec![None; lots.len()];
+        Self { lots, bidders, seed, devices, awards, step }
     }
 
     /// A lot takes what leaves it most; says which lot has to give way.
@@ -204,6 +214,7 @@ impl<'a> Floor<'a> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     const SEED: Seed = Seed([3; 32]);
 
@@ -318,6 +329,58 @@ mod tests {
             prop_assert!(taken.iter().zip(&free).all(|(taken, free)| taken <= free));
             let (saved, possible) = (welfare(&lots, &found), most(&lots, &mut free));
             prop_assert!(saved * 100 >= possible * 98, "{saved} of {possible}");
+        }
+    }
+
+    /// Who gets each task, and by what it is paid.
+    fn winners(
+        lots: &[Lot],
+        bidders: &[Bidder],
+        placed: &[Option<Placed>],
+    ) -> BTreeMap<Digest, Option<(Address, Option<Cost>)>> {
+        let winner = |(lot, placed): (&Lot, &Option<Placed>)| {
+            let winner = placed.map(|it| {
+                let bidder = usize::try_from(lot.bids[it.bid].0).unwrap();
+                (bidders[bidder].provider, it.second)
+            });
+            (lot.task, winner)
+        };
+        lots.iter().zip(placed).map(winner).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn the_sequence_of_lots_bidders_and_bids_does_not_matter(
+            (lots, free) in market(),
+            lots_by in prop::collection::vec(any::<u32>(), 6),
+            bidders_by in prop::collection::vec(any::<u32>(), 5),
+        ) {
+            let all = bidders(&free);
+            let wanted = winners(&lots, &all, &clear(&lots, &all, &SEED));
+            let order = |by: &[u32], count: usize| {
+                let mut places: Vec<usize> = (0..count).collect();
+                places.sort_by_key(|place| by[*place]);
+                places
+            };
+            let turned = order(&bidders_by, all.len());
+            let at = |bidder: u32| {
+                let place = turned.iter().position(|it| u32::try_from(*it) == Ok(bidder));
+                u32::try_from(place.unwrap()).unwrap()
+            };
+            let turned_bidders: Vec<_> = turned.iter().map(|place| all[*place]).collect();
+            let turned_lots: Vec<_> = order(&lots_by, lots.len())
+                .into_iter()
+                .map(|place| {
+                    let mut lot = lots[place].clone();
+                    for (bidder, _) in &mut lot.bids {
+                        *bidder = at(*bidder);
+                    }
+                    lot.bids.sort();
+                    lot
+                })
+                .collect();
+            let found = clear(&turned_lots, &turned_bidders, &SEED);
+            prop_assert_eq!(winners(&turned_lots, &turned_bidders, &found), wanted);
         }
     }
 

@@ -90,7 +90,7 @@ impl<S: State> Market<'_, S> {
                 Alarm::Provider(provider) => self.ring_provider(provider)?,
             }
         }
-        self.clear(&ending)
+        self.clear(ending)
     }
 
     /// Takes the alarms that ring in this block off their pages.

@@ -138,20 +138,21 @@ impl<S: State> Market<'_, S> {
         Ok(())
     }
 
-    /// Awards the tasks whose bids were opened, all of them at once.
-    pub(super) fn clear(&mut self, ids: &[TaskId]) -> Result<(), Halt> {
+    /// Awards the tasks whose bids were opened, all of them at once, whichever was the first to end.
+    pub(super) fn clear(&mut self, mut ids: Vec<TaskId>) -> Result<(), Halt> {
+        ids.sort_unstable();
         self.state.need(ids.iter().map(|id| Key::Auction(*id)))?;
         let mut bidders = Vec::new();
-        for id in ids {
+        for id in &ids {
             let bids = self.state.must_view::<Auctions>(*id)?.bids.iter();
             bidders.extend(bids.map(|bid| Key::Provider(bid.provider)));
         }
         self.state.need(bidders)?;
         let mut ended = Vec::with_capacity(ids.len());
         for id in ids {
-            let task = self.state.must::<Tasks>(*id)?;
-            let entrants = self.entrants(*id, &task)?;
-            ended.push(Ended { id: *id, task, entrants });
+            let task = self.state.must::<Tasks>(id)?;
+            let entrants = self.entrants(id, &task)?;
+            ended.push(Ended { id, task, entrants });
         }
         let mut awards = self.clear_single(&ended)?;
         for Ended { id, mut task, entrants } in ended {

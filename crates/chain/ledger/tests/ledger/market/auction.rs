@@ -1,11 +1,11 @@
 //! Auctions: sealed, opened, cleared; who does not open loses the pledge.
 
 use super::bazaar::{Bazaar, RATE, contact, ended, first, offer, provider, spec};
-use crate::support::CHAIN;
+use crate::support::{CHAIN, alice, bob};
 use opengpu_market::auction::seal;
 use opengpu_types::{
-    Address, Allocating, Amount, Class, CloseReason, Event, Failure, MarketOperation, Offer, Spec,
-    TaskId, TaskPhase, Text, Trust,
+    Address, Allocating, Amount, Class, CloseReason, Event, Failure, MarketOperation, Offer,
+    Operation, SignedTransaction, Spec, TaskId, TaskPhase, Text, Trust,
 };
 
 fn auction() -> Spec {
@@ -155,47 +155,88 @@ fn an_auction_without_a_winner_is_held_again() {
     assert_eq!(bazaar.task(id).leases.len(), 1);
 }
 
+/// A task of Alice and one of Bob, whose auctions end in one block, with the bids of all providers for
+/// both at these rates; turned, everything comes the other way round.
+fn two_at_once(bazaar: &mut Bazaar, spec: &Spec, rates: &[u128], turned: bool) -> [TaskId; 2] {
+    let in_turn = |mut all: Vec<SignedTransaction>| {
+        if turned {
+            all.reverse();
+        }
+        all
+    };
+    let escrow = Amount::whole(5);
+    let submit = Operation::Market(MarketOperation::SubmitTask {
+        spec: opengpu_types::Boxed::new(spec.clone()),
+        budget: opengpu_types::Money::tokens(escrow),
+        escrow,
+        contact: contact(),
+    });
+    let both = [alice(), bob()].map(|client| bazaar.network.tx(&client, submit.clone()).sign());
+    let ids = both.clone().map(|signed| TaskId::of(&signed.transaction.id(CHAIN), 0));
+    bazaar.network.block(&in_turn(both.to_vec()));
+    let all = |bazaar: &Bazaar, bid: &dyn Fn(u8, u128, TaskId) -> MarketOperation| {
+        let mut sent = Vec::new();
+        for (number, rate) in (0u8..).zip(rates) {
+            let mut tasks = ids;
+            if turned {
+                tasks.reverse();
+            }
+            let operations = tasks.map(|task| Operation::Market(bid(number, *rate, task)));
+            sent.push(bazaar.network.batch(&provider(number), operations.to_vec()).sign());
+        }
+        in_turn(sent)
+    };
+    let bids = all(bazaar, &|number, rate, task| {
+        let address = provider(number).address();
+        let seal = seal(CHAIN, &task.0, &address, Amount(rate), &[number; 32]);
+        MarketOperation::SealBid { task, offer: 0, seal }
+    });
+    bazaar.network.block(&bids);
+    bazaar.end_bidding(ids[0]);
+    let opened = all(bazaar, &|number, rate, task| MarketOperation::OpenBid {
+        task,
+        rate: Amount(rate),
+        salt: [number; 32],
+    });
+    bazaar.network.block(&opened);
+    bazaar.end_opening(ids[0]);
+    ids
+}
+
 #[test]
 fn tasks_that_end_together_share_the_devices_of_their_bidders() {
     let mut bazaar = Bazaar::new(2);
-    // Two auctions of one block; the cheaper provider has one device and bids for both.
-    let submit = |bazaar: &mut Bazaar, nonce| {
-        let escrow = Amount::whole(5);
-        let spec = Box::new(auction());
-        let operation = opengpu_types::Operation::Market(MarketOperation::SubmitTask {
-            spec: opengpu_types::Boxed::new(*spec),
-            budget: opengpu_types::Money::tokens(escrow),
-            escrow,
-            contact: contact(),
-        });
-        bazaar.network.tx(&crate::support::alice(), operation).later(nonce).sign()
-    };
-    let both = [submit(&mut bazaar, 0), submit(&mut bazaar, 1)];
-    let ids = both.clone().map(|signed| TaskId::of(&signed.transaction.id(CHAIN), 0));
-    bazaar.network.block(&both);
-    let sealed = |bazaar: &Bazaar, number: u8, rate: u128| {
-        let key = provider(number);
-        [0, 1].map(|place: usize| {
-            let task = ids[place];
-            let seal = seal(CHAIN, &task.0, &key.address(), Amount(rate), &[number; 32]);
-            let bid = MarketOperation::SealBid { task, offer: 0, seal };
-            let bid = opengpu_types::Operation::Market(bid);
-            bazaar.network.tx(&key, bid).later(place as u64).sign()
-        })
-    };
-    let bids = [sealed(&bazaar, 0, RATE), sealed(&bazaar, 1, RATE * 2)].concat();
-    bazaar.network.block(&bids);
-    bazaar.end_bidding(ids[0]);
-    for id in ids {
-        bazaar.open(0, id, RATE);
-        bazaar.open(1, id, RATE * 2);
-    }
-    bazaar.end_opening(ids[0]);
+    // The cheaper provider has one device and bids for both.
+    let ids = two_at_once(&mut bazaar, &auction(), &[RATE, RATE * 2], false);
     let mut winners = ids.map(|id| bazaar.lease(id, 0).provider);
     winners.sort();
     let mut both = [provider(0).address(), provider(1).address()];
     both.sort();
     assert_eq!(winners, both, "one task each");
+}
+
+#[test]
+fn whose_auction_began_first_does_not_matter_when_they_end_together() {
+    let mut pair = auction();
+    pair.requirements.devices = 2;
+    let two = |rate| Offer { devices: 2, ..offer(rate) };
+    for spec in [auction(), pair] {
+        let [found, turned] = [false, true].map(|turned| {
+            let mut bazaar = Bazaar::empty();
+            for number in 0..3u8 {
+                let offer = match spec.requirements.devices {
+                    1 => offer(RATE),
+                    _ => two(RATE),
+                };
+                bazaar.register(number, &[offer], Amount::whole(200));
+            }
+            let rates = [RATE, RATE * 2, RATE * 3];
+            let ids = two_at_once(&mut bazaar, &spec, &rates, turned);
+            ids.map(|id| bazaar.task(id).leases.first().map(|it| (it.provider, it.rate)))
+        });
+        assert!(found.iter().any(Option::is_some));
+        assert_eq!(found, turned);
+    }
 }
 
 #[test]
@@ -230,7 +271,7 @@ fn a_lease_takes_as_many_devices_as_it_needs() {
     assert_eq!(bazaar.provider(0).offers[0].leased, 2);
     let other = bazaar.submit(pair.clone(), 5);
     assert!(bazaar.task(other).leases.is_empty(), "one device is left");
-    bazaar.act(&crate::support::alice(), MarketOperation::CancelTask { task: other });
+    bazaar.act(&alice(), MarketOperation::CancelTask { task: other });
     bazaar.work(10_000);
     let mut done = super::bazaar::commitment(8, 10_000);
     done.usage.time = opengpu_types::Millis(10_000);
@@ -250,7 +291,7 @@ fn a_lease_takes_as_many_devices_as_it_needs() {
 
 #[test]
 fn there_are_so_many_bids_for_a_task_at_most() {
-    use opengpu_types::{Allocation, Auction, Operation};
+    use opengpu_types::{Allocation, Auction};
     let many = u8::try_from(Auction::MAX_BIDS + 1).unwrap();
     let key =
         |number: u8| opengpu_crypto::Keypair::ed25519([77, number].repeat(16).try_into().unwrap());
@@ -278,6 +319,6 @@ fn there_are_so_many_bids_for_a_task_at_most() {
     assert_eq!(outcomes.iter().filter(|outcome| **outcome == full).count(), 1);
     assert_eq!(bazaar.auction(id).bids.len(), Auction::MAX_BIDS);
     let cancel = Operation::Market(MarketOperation::CancelTask { task: id });
-    let cancel = bazaar.network.tx(&crate::support::alice(), cancel).sign();
+    let cancel = bazaar.network.tx(&alice(), cancel).sign();
     bazaar.network.apply(cancel);
 }
