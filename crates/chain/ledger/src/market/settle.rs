@@ -12,7 +12,7 @@ use opengpu_market::{
     score::{Pace, predict},
 };
 use opengpu_types::{
-    Address, Amount, Class, CloseReason, Event, Lease, LeaseId, LeasePhase, Measure, Millis,
+    Address, Amount, Class, CloseReason, Ending, Event, Lease, LeaseId, LeasePhase, Measure, Millis,
     Provider, Rating, Task, Verdict, Work,
 };
 
@@ -34,8 +34,8 @@ const fn is_fault(reason: CloseReason) -> bool {
 }
 
 /// Time that a lease is paid for: what was metered, but no longer than it ran until then, than it was
-/// allowed to run, or than its fuel can have taken. Work that was not committed to is paid as far as the
-/// client has signed.
+/// allowed to run, or than its fuel can have taken. Work that was not committed to, also after the last
+/// checkpoint, is paid as far as the client has signed; about the rest no signature decides.
 pub(crate) fn payable(lease: &Lease, longest: Millis, rating: &Rating, ended: Millis) -> Millis {
     let metered = lease.commitment.map_or(Millis(0), |commitment| {
         let usage = commitment.usage;
@@ -50,7 +50,9 @@ pub(crate) fn payable(lease: &Lease, longest: Millis, rating: &Rating, ended: Mi
         };
         usage.time.min(ran).min(fuel)
     });
-    metered.max(signed(lease, longest, ended)).min(longest)
+    let whole = lease.commitment.is_some_and(|commitment| commitment.ending != Ending::Open);
+    let signed = if whole { Millis(0) } else { signed(lease, longest, ended) };
+    metered.max(signed).min(longest)
 }
 
 /// Time that the client has signed for, as far as the lease ran.

@@ -1,8 +1,11 @@
 //! What is paid: bounds on time, and the same in any sequence.
 
 use super::bazaar::{Bazaar, RATE, closed, commitment, first, offer, provider, spec};
+use super::lease::claim;
 use crate::support::alice;
-use opengpu_types::{Amount, Commitment, MarketOperation, Millis, Offer, Operation, Trust, Usage};
+use opengpu_types::{
+    Amount, Commitment, Leave, MarketOperation, Millis, Offer, Operation, Trust, Usage,
+};
 
 #[test]
 fn more_time_than_the_lease_ran_is_not_paid() {
@@ -26,6 +29,27 @@ fn more_time_than_the_fuel_can_have_taken_is_not_paid() {
     bazaar.commit(0, first(id), Commitment { usage, ..commitment(8, 0) });
     let events = bazaar.wait(2_000);
     assert_eq!(closed(&events)[0].2, Amount(RATE * 2));
+}
+
+#[test]
+fn signatures_decide_about_work_that_was_not_committed_to_and_no_other() {
+    let mut bazaar = Bazaar::new(1);
+    let id = bazaar.submit(spec(), 5);
+    bazaar.work(8_000);
+    bazaar.act(&provider(0), claim(first(id), 7_000));
+    bazaar.commit(0, first(id), commitment(8, 2_000));
+    let events = bazaar.wait(2_000);
+    assert_eq!(closed(&events)[0].2, Amount(RATE * 2), "the trace is metered");
+
+    // Two seconds up to the checkpoint, seven by the client's word, and then it is given back.
+    let id = bazaar.submit(spec(), 5);
+    bazaar.work(2_000);
+    bazaar.commit(0, first(id), commitment(3, 2_000));
+    bazaar.work(6_000);
+    bazaar.act(&provider(0), claim(first(id), 7_000));
+    bazaar.release(0, first(id), Leave::OwnerReturned);
+    let events = bazaar.wait(2_000);
+    assert_eq!(closed(&events)[0].2, Amount(RATE * 7), "what follows the checkpoint is signed for");
 }
 
 #[test]
