@@ -20,6 +20,13 @@ members! {
     }
 }
 
+impl ProgramKind {
+    /// Whether every run of it burns fuel, which is counted alike on all machines.
+    pub const fn burns_fuel(self) -> bool {
+        matches!(self, Self::Wasm)
+    }
+}
+
 members! {
     /// Numbers in which a device computes at full speed.
     Precision {

@@ -187,7 +187,7 @@ pub(super) fn upheld_work_is_paid(before: &Memory, block: &Executed) -> Result<(
         };
         let time = match verdict {
             None if decides_by_output(&task.spec) => signed(lease, requirements.longest, now),
-            _ => payable(lease, requirements.longest, &offered.offer.rating, now),
+            _ => payable(lease, requirements, &offered.offer.rating, now),
         };
         let time = u128::from(time.0).saturating_mul(u128::from(requirements.devices));
         let due = lease.rate.mul_div(time, 1000).unwrap_or(Amount::CAP).min(lease.most);

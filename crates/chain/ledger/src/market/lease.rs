@@ -263,7 +263,10 @@ fn check_commitment(spec: &Spec, lease: &Lease, commitment: &Commitment) -> Resu
             && before.usage.fuel <= usage.fuel
     });
     let ends = ending != Ending::Completed || reached.index.0 == segments;
+    // Whoever did something has burned something.
+    let burned = usage.fuel > 0 || reached.index.0 == from || !spec.requirements.kind.burns_fuel();
     let possible = spec.segments > 0
+        && burned
         && segments == extent.segments
         && (from..=segments).contains(&reached.index.0)
         && grows

@@ -12,8 +12,8 @@ use opengpu_market::{
     score::{Pace, predict},
 };
 use opengpu_types::{
-    Address, Amount, Class, CloseReason, Ending, Event, Lease, LeaseId, LeasePhase, Measure, Millis,
-    Provider, Rating, Task, Verdict, Work,
+    Address, Amount, Class, CloseReason, Ending, Event, Lease, LeaseId, LeasePhase, Measure,
+    Millis, Provider, Rating, Requirements, Task, Verdict, Work,
 };
 
 /// A provider is paid for no more than so many thousandths of the time that its rating and the metered
@@ -36,12 +36,18 @@ const fn is_fault(reason: CloseReason) -> bool {
 /// Time that a lease is paid for: what was metered, but no longer than it ran until then, than it was
 /// allowed to run, or than its fuel can have taken. Work that was not committed to, also after the last
 /// checkpoint, is paid as far as the client has signed; about the rest no signature decides.
-pub(crate) fn payable(lease: &Lease, longest: Millis, rating: &Rating, ended: Millis) -> Millis {
+pub(crate) fn payable(
+    lease: &Lease,
+    requirements: &Requirements,
+    rating: &Rating,
+    ended: Millis,
+) -> Millis {
+    let longest = requirements.longest;
     let metered = lease.commitment.map_or(Millis(0), |commitment| {
         let usage = commitment.usage;
         let ran = lease.committed.since(lease.began);
         let fuel = match usage.fuel {
-            0 => Millis(u64::MAX),
+            0 if !requirements.kind.burns_fuel() => Millis(u64::MAX),
             fuel => {
                 let amount = fuel.div_ceil(1_000_000);
                 let work = Work { amount, measure: Measure::Integers };
@@ -70,9 +76,9 @@ impl<S: State> Market<'_, S> {
         reason: CloseReason,
     ) -> Result<(), Halt> {
         let range = || Corruption::OutOfRange("a settlement");
-        let (now, longest) = (self.now(), task.spec.requirements.longest);
+        let (now, requirements) = (self.now(), task.spec.requirements.clone());
         let (client, escrow) = (task.client, task.escrow());
-        let devices = task.spec.requirements.devices;
+        let devices = requirements.devices;
         let by_output = decides_by_output(&task.spec);
         let lease = lease_of(task, id.number)?;
         let address = lease.provider;
@@ -81,8 +87,8 @@ impl<S: State> Market<'_, S> {
         let paid_for = match verdict {
             Some(Verdict::Refuted | Verdict::Inconclusive) => Millis(0),
             // Copies and predicates decide about outputs; without a verdict only what is signed counts.
-            None if by_output => signed(lease, longest, now),
-            _ => payable(lease, longest, &offered.offer.rating, now),
+            None if by_output => signed(lease, requirements.longest, now),
+            _ => payable(lease, &requirements, &offered.offer.rating, now),
         };
         if reason == CloseReason::Completed && paid_for.0 > 0 {
             offered.pace =

@@ -21,6 +21,9 @@ pub(crate) const STEPS: u64 = 64;
 /// Segments of every run.
 pub(crate) const SEGMENTS: u32 = 8;
 
+/// Fuel of every run: more than any of them has time for.
+pub(crate) const FUEL: u64 = 1 << 40;
+
 /// A network on which anyone trades.
 pub(crate) struct Bazaar {
     pub(crate) network: Network,
@@ -119,7 +122,7 @@ pub(crate) fn commitment(segment: u32, time: u64) -> Commitment {
             bytes_out: 0,
         },
         output: ArtifactId(Digest([9; 32])),
-        usage: Usage { time: Millis(time), fuel: 0 },
+        usage: Usage { time: Millis(time), fuel: FUEL },
         ending,
     }
 }

@@ -4,7 +4,8 @@ use super::bazaar::{Bazaar, RATE, closed, commitment, first, offer, provider, sp
 use super::lease::claim;
 use crate::support::alice;
 use opengpu_types::{
-    Amount, Commitment, Leave, MarketOperation, Millis, Offer, Operation, Trust, Usage,
+    Amount, Commitment, Ending, Failure, Leave, MarketOperation, Millis, Offer, Operation,
+    ProgramKind, Trust, Usage,
 };
 
 #[test]
@@ -29,6 +30,36 @@ fn more_time_than_the_fuel_can_have_taken_is_not_paid() {
     bazaar.commit(0, first(id), Commitment { usage, ..commitment(8, 0) });
     let events = bazaar.wait(2_000);
     assert_eq!(closed(&events)[0].2, Amount(RATE * 2));
+}
+
+#[test]
+fn fuel_bounds_the_pay_of_programs_that_burn_it_and_of_no_others() {
+    let mut bazaar = Bazaar::new(1);
+    let unburned = |segment, ending| {
+        let usage = Usage { time: Millis(5_000), fuel: 0 };
+        Commitment { usage, ending, ..commitment(segment, 0) }
+    };
+    let id = bazaar.submit(spec(), 5);
+    bazaar.work(6_000);
+    for (segment, ending) in
+        [(8, Ending::Completed), (3, Ending::Failed), (3, Ending::Open), (1, Ending::Open)]
+    {
+        let commitment = unburned(segment, ending);
+        let commit = MarketOperation::CommitTrace { lease: first(id), commitment, witness: None };
+        assert_eq!(bazaar.fail(&provider(0), commit), Failure::BadCommitment);
+    }
+    // It did nothing, and says so.
+    bazaar.commit(0, first(id), unburned(0, Ending::Failed));
+    let events = bazaar.wait(2_000);
+    assert!(closed(&events)[0].2 < Amount(RATE / 100), "{:?}", closed(&events));
+
+    let mut other = spec();
+    other.requirements.kind = ProgramKind::Train;
+    let id = bazaar.submit(other, 5);
+    bazaar.work(6_000);
+    bazaar.commit(0, first(id), unburned(8, Ending::Completed));
+    let events = bazaar.wait(2_000);
+    assert_eq!(closed(&events)[0].2, Amount(RATE * 5));
 }
 
 #[test]
