@@ -5,6 +5,7 @@ use crate::{
     bounded::List,
     codec::{codec_enum, codec_newtype, codec_struct},
 };
+use opengpu_crypto::Digest;
 use std::fmt;
 
 /// A quarter of a second of block time, counted from the Unix epoch.
@@ -27,6 +28,22 @@ impl fmt::Display for Tick {
     }
 }
 
+/// Whether an alarm can wait: what is collected takes no place of what has a deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Urgency {
+    /// Somebody waits for it.
+    Deadline,
+    /// What has ended is removed.
+    Collection,
+}
+
+codec_enum!(Urgency { 0 => Deadline, 1 => Collection });
+
+impl Urgency {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Deadline, Self::Collection];
+}
+
 /// Who is to be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Alarm {
@@ -34,9 +51,11 @@ pub enum Alarm {
     Task(TaskId),
     /// A provider that leaves.
     Provider(Address),
+    /// A class of devices that nobody offers, by [`ClassIndex::id`](crate::ClassIndex::id).
+    Class(Digest),
 }
 
-codec_enum!(Alarm { 0 => Task(task), 1 => Provider(provider) });
+codec_enum!(Alarm { 0 => Task(task), 1 => Provider(provider), 2 => Class(class) });
 
 /// Where to go on with alarms that a block could not see to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

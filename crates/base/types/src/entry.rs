@@ -7,7 +7,7 @@ use crate::{
     Address, Agenda, AgendaPage, Amount, Auction, BeaconSignature, Boxed, ClassIndex, Client,
     ConsensusKey, Epoch, Height, List, Millis, NetworkAddress, Nonce, Parameters, Permille,
     Provider, Purpose, RewardIndex, RuleVersion, SeatSet, Shares, Shelf, SlashReason, Task, TaskId,
-    Text, Tick, UnbondingId, Upgrade, ValidatorKeys, VestingTerms,
+    Text, Tick, UnbondingId, Upgrade, Urgency, ValidatorKeys, VestingTerms,
     codec::{codec_enum, codec_struct},
 };
 use commonware_codec::Encode as _;
@@ -445,11 +445,18 @@ pub enum Key {
     /// Bids for a task.
     Auction(TaskId),
     /// Where to go on with alarms that a block could not see to.
-    Agenda,
+    Agenda(Urgency),
     /// How many alarms a tick has.
-    Tick(Tick),
+    Tick {
+        /// So urgent.
+        urgency: Urgency,
+        /// Of this tick.
+        tick: Tick,
+    },
     /// Some alarms of a tick.
     AgendaPage {
+        /// So urgent.
+        urgency: Urgency,
         /// Of this tick.
         tick: Tick,
         /// Counted from zero.
@@ -484,9 +491,9 @@ codec_enum!(Key {
     23 => Client(address),
     24 => Task(task),
     25 => Auction(task),
-    26 => Agenda,
-    27 => Tick(tick),
-    28 => AgendaPage { tick, page },
+    26 => Agenda(urgency),
+    27 => Tick { urgency, tick },
+    28 => AgendaPage { urgency, tick, page },
 });
 
 impl Key {

@@ -37,7 +37,7 @@ mod trace;
 mod transaction;
 mod units;
 
-pub use agenda::{Agenda, AgendaPage, Alarm, Tick};
+pub use agenda::{Agenda, AgendaPage, Alarm, Tick, Urgency};
 pub use artifact::{ArtifactId, NoContentAddress, ProgramId};
 pub use bounded::{List, Text, TooLong};
 pub use boxed::Boxed;

@@ -51,9 +51,11 @@ pub enum ProviderStatus {
         /// Then.
         until: Millis,
     },
+    /// It was silent while it had a lease; it takes more when it is heard of.
+    Silent,
 }
 
-codec_enum!(ProviderStatus { 0 => Active, 1 => Draining, 2 => Leaving { until } });
+codec_enum!(ProviderStatus { 0 => Active, 1 => Draining, 2 => Leaving { until }, 3 => Silent });
 
 /// What an account did in leases. Everything halves with time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

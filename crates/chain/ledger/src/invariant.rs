@@ -8,6 +8,7 @@
 //! Numbers in names (`I1`, `I3`, ...) are those of `docs/spec/invariants.md`.
 
 mod census;
+mod ends;
 mod market;
 mod registry;
 
@@ -213,8 +214,8 @@ pub(crate) fn fits(key: &Key, entry: &Entry) -> bool {
             | (Key::Client(_), Entry::Client(_))
             | (Key::Task(_), Entry::Task(_))
             | (Key::Auction(_), Entry::Auction(_))
-            | (Key::Agenda, Entry::Agenda(_))
-            | (Key::Tick(_), Entry::Tick(_))
+            | (Key::Agenda(_), Entry::Agenda(_))
+            | (Key::Tick { .. }, Entry::Tick(_))
             | (Key::AgendaPage { .. }, Entry::AgendaPage(_))
     )
 }

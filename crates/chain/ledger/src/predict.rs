@@ -9,6 +9,7 @@ use crate::{
 };
 use opengpu_types::{
     Address, Epoch, Height, Key, MarketOperation, Millis, Operation, Parameters, SignedTransaction,
+    Urgency,
 };
 
 /// Entries that a block reads whatever its transactions are; the first and the last block of an
@@ -22,9 +23,11 @@ pub fn block_keys(height: Height, time: Millis, parameters: &Parameters) -> Vec<
         Key::Turns,
         Key::Beacon(slot(height)),
         Key::Seats(epoch),
-        Key::Agenda,
     ];
-    keys.extend(likely_ticks(time).map(Key::Tick));
+    for urgency in Urgency::ALL {
+        keys.push(Key::Agenda(urgency));
+        keys.extend(likely_ticks(time).map(|tick| Key::Tick { urgency, tick }));
+    }
     if is_first_of_epoch(height, parameters) {
         keys.push(Key::Seats(epoch.plus(1)));
     }

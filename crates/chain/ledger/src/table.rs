@@ -48,7 +48,8 @@ pub mod tables {
         Account, Address, Agenda, AgendaPage, Auction, BeaconRecord, Candidates, ChainState,
         ClassIndex, Client, ConsensusKey, Delegation, Digest, Duty, DutyKind, Entry, Epoch, Key,
         KeyHolder, Offences, Parameters, Provider, SeatSet, Shelf, SpendingLimit, Supply, Task,
-        TaskId, Tick, Treasury, Turns, Unbonding, UnbondingId, UnbondingPool, Validator, Vesting,
+        TaskId, Tick, Treasury, Turns, Unbonding, UnbondingId, UnbondingPool, Urgency, Validator,
+        Vesting,
     };
 
     table!(
@@ -161,15 +162,15 @@ pub mod tables {
     );
     table!(
         /// Where to go on with alarms that a block could not see to.
-        Agendas, _id: () => Key::Agenda, Agenda, Agenda
+        Agendas, id: Urgency => Key::Agenda(id), Agenda, Agenda
     );
     table!(
         /// How many alarms a tick has.
-        Ticks, id: Tick => Key::Tick(id), u32, Tick
+        Ticks, id: (Urgency, Tick) => Key::Tick { urgency: id.0, tick: id.1 }, u32, Tick
     );
     table!(
         /// Some alarms of a tick each.
-        AgendaPages, id: (Tick, u32) =>
-            Key::AgendaPage { tick: id.0, page: id.1 }, AgendaPage, AgendaPage
+        AgendaPages, id: (Urgency, Tick, u32) =>
+            Key::AgendaPage { urgency: id.0, tick: id.1, page: id.2 }, AgendaPage, AgendaPage
     );
 }

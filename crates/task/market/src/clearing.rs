@@ -213,7 +213,7 @@ impl<'a> Floor<'a> {
 #[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
     use std::collections::BTreeMap;
 
     const SEED: Seed = Seed([3; 32]);
@@ -381,6 +381,77 @@ mod tests {
                 .collect();
             let found = clear(&turned_lots, &turned_bidders, &SEED);
             prop_assert_eq!(winners(&turned_lots, &turned_bidders, &found), wanted);
+        }
+    }
+
+    /// What a bidder gains by an outcome, at what its devices really cost.
+    fn gain(bidder: u32, truth: &[Lot], placed: &[Option<Placed>]) -> i128 {
+        let gain = |(lot, placed): (&Lot, &Option<Placed>)| {
+            let Some(placed) = placed else { return 0 };
+            let (winner, cost) = lot.bids[placed.bid];
+            if winner != bidder {
+                return 0;
+            }
+            let paid = placed.second.unwrap_or(lot.most).min(lot.most);
+            i128::try_from(paid.0).unwrap() - i128::try_from(cost.0).unwrap()
+        };
+        truth.iter().zip(placed).map(gain).sum()
+    }
+
+    /// Lies about what devices cost, in random markets: how many there were, how many gained more than two
+    /// steps, and what they gained in sum. A bidder for one task bids for no other.
+    fn lies(one_task: bool) -> (usize, usize, i128) {
+        let mut runner = TestRunner::deterministic();
+        let (mut told, mut gained, mut sum) = (0, 0, 0);
+        for _ in 0..2_000 {
+            let (mut lots, free) = market().new_tree(&mut runner).unwrap().current();
+            let bidder = runner.rng().random_range(0..5u32);
+            let is_own = |lot: &Lot| lot.bids.iter().any(|(it, _)| *it == bidder);
+            let first = lots.iter().find(|lot| is_own(lot)).map(|lot| lot.task);
+            if one_task {
+                lots.retain(|lot| !is_own(lot) || Some(lot.task) == first);
+            }
+            let (all, count) = (bidders(&free), u128::try_from(lots.len().max(1)).unwrap());
+            let honest = gain(bidder, &lots, &clear(&lots, &all, &SEED));
+            let step = welfare(&lots, &clear(&lots, &bidders(&[9; 5]), &SEED)) / count / FINENESS;
+            for _ in 0..4 {
+                let mut lies = lots.clone();
+                let own = lies.iter_mut().flat_map(|lot| &mut lot.bids);
+                for (_, cost) in own.filter(|(it, _)| *it == bidder) {
+                    cost.0 = cost.0 * runner.rng().random_range(1..3_000u128) / 1_000;
+                }
+                let more = gain(bidder, &lots, &clear(&lies, &all, &SEED)) - honest;
+                told += 1;
+                gained += usize::from(more > i128::try_from(2 * step).unwrap());
+                sum += more;
+            }
+        }
+        (told, gained, sum)
+    }
+
+    #[test]
+    fn lies_seldom_gain_where_auctions_are_cleared_together_and_cost_on_average() {
+        // The bounds are published in the specification.
+        for (one_task, most) in [(true, 1), (false, 10)] {
+            let (told, gained, sum) = lies(one_task);
+            assert!(gained * 1_000 <= told * most, "{gained} of {told} gained");
+            assert!(sum < 0, "together they gained {sum}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_lie_gains_in_an_auction_alone(
+            costs in prop::collection::vec(1..1_500u128, 1..5),
+            lie in 1..3_000u128,
+        ) {
+            let bids: Vec<_> = (0u32..).zip(&costs).map(|(it, cost)| (it, cost * 1_000)).collect();
+            let truth = [lot(1, 1_000_000, &bids)];
+            let mut told = truth.clone();
+            told[0].bids[0].1.0 = lie * 1_000;
+            let all = bidders(&vec![1; costs.len()]);
+            let honest = gain(0, &truth, &clear(&truth, &all, &SEED));
+            prop_assert!(gain(0, &truth, &clear(&told, &all, &SEED)) <= honest);
         }
     }
 

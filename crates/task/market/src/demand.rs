@@ -7,8 +7,10 @@ use crate::{
     score::{Standing, Terms, distance, predicted},
 };
 use opengpu_types::{
-    Amount, Class, MarketParameters, Millis, Offered, Reputation, Requirements, Spec, Task,
+    Amount, Class, CloseReason, LeasePhase, MarketParameters, Millis, Offered, Reputation,
+    Requirements, Spec, Task,
 };
+use std::collections::BTreeSet;
 
 /// Copies of a task that run at once.
 pub const fn copies(spec: &Spec) -> usize {
@@ -22,6 +24,13 @@ pub const fn copies(spec: &Spec) -> usize {
 pub fn missing(task: &Task) -> usize {
     let working = task.leases.iter().filter(|lease| lease.is_working()).count();
     copies(&task.spec).saturating_sub(working)
+}
+
+/// Different providers that gave a task back before they had committed to anything.
+pub fn unbegun(task: &Task) -> usize {
+    let released = LeasePhase::Closed { reason: CloseReason::Released };
+    let unbegun = task.leases.iter().filter(|it| it.phase == released && it.commitment.is_none());
+    unbegun.map(|lease| lease.provider).collect::<BTreeSet<_>>().len()
 }
 
 /// What no lease can claim yet.

@@ -1,12 +1,19 @@
 //! Reputation: what an account did in leases, halved with time; anyone can compute it from events.
+//!
+//! - A provider's record follows from `LeaseClosed` by [`lease_ended`].
+//! - A client's record follows from `TaskClosed`, and from what `LeaseClosed` said of the leases of the
+//!   task, by [`task_ended`].
 
-use opengpu_types::{Millis, Permille, Reputation};
+use opengpu_types::{CloseReason, Millis, Permille, Reputation, Verdict};
 
 /// One lease, in the unit of the counters.
 const ONE: u64 = 1000;
 /// Whoever has no record counts as one who kept nine of ten.
 const PRIOR_KEPT: u64 = 9 * ONE;
 const PRIOR: u64 = 10 * ONE;
+/// A task is its client's fault if so many providers gave it back with nothing. One or two may be the
+/// client's enemies, or have owners who came back.
+const UNBEGUN: usize = 3;
 /// A refuted claim weighs as much as so many broken leases.
 const REFUTED: u64 = 4;
 
@@ -49,6 +56,49 @@ pub const fn refuted(reputation: &mut Reputation) {
     reputation.clean = 0;
 }
 
+/// Whether a lease that ends like this is its provider's fault.
+pub const fn is_fault(reason: CloseReason) -> bool {
+    matches!(
+        reason,
+        CloseReason::Silent
+            | CloseReason::Late
+            | CloseReason::Refused
+            | CloseReason::Broken
+            | CloseReason::Refuted
+            | CloseReason::Unopened
+    )
+}
+
+/// Counts a lease of a provider that has ended, after so long that was paid.
+pub fn lease_ended(
+    record: &mut Reputation,
+    reason: CloseReason,
+    verdict: Option<Verdict>,
+    time: Millis,
+) {
+    match verdict {
+        Some(Verdict::Refuted) => refuted(record),
+        Some(Verdict::Upheld) => upheld(record),
+        Some(Verdict::Inconclusive) | None => {}
+    }
+    if is_fault(reason) {
+        broken(record);
+    } else if matches!(reason, CloseReason::Completed | CloseReason::Failed) {
+        kept(record, time);
+    }
+}
+
+/// Counts a task of a client that has ended. Work that came to an end is kept. One that so many different
+/// providers gave back before they had anything is broken: nobody was told what to run. All else, like
+/// what was cancelled or found nobody, says nothing of the client.
+pub fn task_ended(record: &mut Reputation, reason: CloseReason, unbegun: usize) {
+    if matches!(reason, CloseReason::Completed | CloseReason::Failed) {
+        kept(record, Millis(0));
+    } else if unbegun >= UNBEGUN {
+        broken(record);
+    }
+}
+
 /// Share of leases that were kept.
 pub fn reliability(reputation: &Reputation) -> Permille {
     let Reputation { kept, broken, refuted, .. } = *reputation;
@@ -62,6 +112,21 @@ pub fn reliability(reputation: &Reputation) -> Permille {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_that_tells_nobody_what_to_run_breaks_its_task() {
+        let after = |reason, unbegun| {
+            let mut record = Reputation::default();
+            task_ended(&mut record, reason, unbegun);
+            (record.kept, record.broken)
+        };
+        assert_eq!(after(CloseReason::Completed, 3), (1000, 0));
+        assert_eq!(after(CloseReason::Failed, 0), (1000, 0));
+        for reason in [CloseReason::Cancelled, CloseReason::NoProvider, CloseReason::Exhausted] {
+            assert_eq!(after(reason, 2), (0, 0));
+            assert_eq!(after(reason, 3), (0, 1000));
+        }
+    }
 
     #[test]
     fn a_record_is_better_the_more_is_kept_and_fades() {

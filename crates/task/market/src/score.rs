@@ -12,12 +12,18 @@
 //! - Costs are exact, in thousandths of the smallest unit: rounding would be a reason to lie.
 
 use opengpu_types::{
-    Amount, Checkpoint, Millis, Offered, Permille, Rating, Region, Spec, Weights, Work,
+    Amount, Checkpoint, Measure, Member as _, Millis, Offered, Permille, Rating, Region, Spec,
+    Weights, Work,
 };
 
 /// Thousandths of the smallest unit of money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cost(pub u128);
+
+/// Bounds of a pace, and the slowest that one lease can show, in thousandths.
+const LEAST: u64 = 250;
+const MOST: u64 = 60_000;
+const MOST_SEEN: u64 = 4_000;
 
 /// How fast a provider was beside what its ratings promised, in thousandths: 2000 is half as fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,19 +33,32 @@ impl Pace {
     /// As promised; so is whoever has no record.
     pub const PROMISED: Self = Self(1000);
 
-    /// From a quarter to four times; what lies beyond counts as that.
+    /// From a quarter to sixty times; what lies beyond counts as that.
     pub fn new(thousandths: u64) -> Self {
-        Self(u16::try_from(thousandths.clamp(250, 4000)).unwrap_or(4000))
+        Self(u16::try_from(thousandths.clamp(LEAST, MOST)).unwrap_or(u16::MAX))
     }
 
-    /// After a lease that took `took` where `predicted` was predicted: an eighth of the way there.
+    /// After a lease that took `took` where `predicted` was predicted: an eighth of the way there. One
+    /// lease is never taken for more than four times as slow as promised.
     #[must_use]
     pub fn after(self, predicted: Millis, took: Millis) -> Self {
         let product = u128::from(took.0).saturating_mul(u128::from(self.0));
         let seen = product.checked_div(u128::from(predicted.0)).unwrap_or(u128::from(self.0));
-        let seen = Self::new(u64::try_from(seen).unwrap_or(u64::MAX));
-        let sum = u64::from(self.0).saturating_mul(7).saturating_add(u64::from(seen.0));
+        let seen = u64::try_from(seen).unwrap_or(u64::MAX).min(MOST_SEEN.max(u64::from(self.0)));
+        let sum = u64::from(self.0).saturating_mul(7).saturating_add(seen.max(LEAST));
         Self::new(sum / 8)
+    }
+
+    /// The pace of the same devices under another rating: they are as fast as they were. The figure that
+    /// was raised most counts for all.
+    #[must_use]
+    pub fn under(self, before: &Rating, now: &Rating) -> Self {
+        let carried = |measure: &Measure| {
+            let product = u128::from(self.0).saturating_mul(u128::from(now.of(*measure)));
+            product.div_ceil(u128::from(before.of(*measure).max(1)))
+        };
+        let most = Measure::ALL.iter().map(carried).max().unwrap_or(0);
+        Self::new(u64::try_from(most).unwrap_or(u64::MAX))
     }
 
     /// Thousandths.
@@ -182,11 +201,30 @@ impl Terms {
 #[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
 mod tests {
     use super::*;
-    use opengpu_types::Measure;
     use proptest::prelude::*;
 
     fn permille(thousandths: u16) -> Permille {
         Permille::new(thousandths).unwrap()
+    }
+
+    #[test]
+    fn whoever_raises_its_rating_is_predicted_as_fast_as_it_was() {
+        let honest = Rating { floats: 100, integers: 200, products: 0, memory: 50 };
+        let boast = Rating { integers: 6_000, ..honest };
+        let work = Work { amount: 1_000_000, measure: Measure::Integers };
+        let (slow, boasting) = (Pace::new(1_500), Pace::new(1_500).under(&honest, &boast));
+        assert_eq!(predict(&work, &honest, slow), predict(&work, &boast, boasting));
+        assert_eq!(boasting.under(&boast, &boast), boasting, "the same rating changes nothing");
+        // It stays so as long as it is as fast as before.
+        let predicted = predict(&work, &boast, boasting);
+        assert_eq!(boasting.after(predicted, predicted), boasting);
+        assert!(boasting.after(predicted, Millis(predicted.0 / 2)) < boasting);
+        let modest = Rating { floats: 50, integers: 100, products: 0, memory: 25 };
+        assert_eq!(slow.under(&honest, &modest), Pace::new(750));
+        // What it was not rated for before, it must show first.
+        let more = Rating { products: 10_000, ..honest };
+        assert_eq!(slow.under(&honest, &more), Pace::new(u64::MAX));
+        assert_eq!(Pace::PROMISED.after(Millis(1), Millis(1_000)).get(), (7_000 + 4_000) / 8);
     }
 
     fn terms() -> impl Strategy<Value = Terms> {

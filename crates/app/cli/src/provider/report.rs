@@ -82,6 +82,7 @@ impl Report {
             ProviderStatus::Active => "active",
             ProviderStatus::Draining => "draining",
             ProviderStatus::Leaving { .. } => "leaving",
+            ProviderStatus::Silent => "silent",
         });
         Self {
             account: account.to_string(),
@@ -187,6 +188,9 @@ fn standing(status: &Status, around: Around) -> String {
         _ if !around.open => "it takes no leases at this hour",
         (Some(provider), _) if provider.status == ProviderStatus::Active => {
             "nobody has leased it yet"
+        }
+        (Some(provider), _) if provider.status == ProviderStatus::Silent => {
+            "it was not heard of during a lease, and reports back"
         }
         _ if around.idle_only => "somebody is at the machine",
         _ => "the chain has not made it active yet",

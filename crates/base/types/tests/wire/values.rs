@@ -19,9 +19,9 @@ use opengpu_types::{
     SealPublicKey, Seat, SeatSet, Segment, SegmentIndex, SessionKey, Set, Shares, Shelf, Shelved,
     SignedTransaction, SlashReason, Spec, SpendingLimit, StateCommitment, Supply, Task, TaskId,
     TaskPhase, Text, Tick, Transaction, TransactionId, Treasury, TreasuryStream, Trust, Turn,
-    Turns, Unbonding, UnbondingId, UnbondingPool, Upgrade, Usage, Validator, ValidatorKeys,
-    ValidatorStatus, Verdict, Vesting, VestingTerms, View, Vote, VoteKind, Weight, Weights,
-    Witness, Work,
+    Turns, Unbonding, UnbondingId, UnbondingPool, Upgrade, Urgency, Usage, Validator,
+    ValidatorKeys, ValidatorStatus, Verdict, Vesting, VestingTerms, View, Vote, VoteKind, Weight,
+    Weights, Witness, Work,
 };
 use std::{
     fmt::Debug,
@@ -104,7 +104,7 @@ kinds! {
     Money, MarketParameters, SessionKey, Contact, ProviderStatus, Reputation, Offered, Provider,
     Shelved, Shelf, ClassIndex, Client, Leave, TaskId, LeaseId, Class, Eyes, Allocating, Spec,
     Usage, Ending, Commitment, Witness, Verdict, LeasePhase, Lease, TaskPhase, Task, Bid,
-    Auction, Tick, Alarm, Agenda, AgendaPage, MarketOperation,
+    Auction, Tick, Urgency, Alarm, Agenda, AgendaPage, MarketOperation,
 }
 
 macro_rules! integers {
@@ -432,9 +432,10 @@ enums! {
         reason, paid, refunded }, TaskCollected { task }, ClientClosed { client, reason },
         BidsLimited { task, until, opened_until }, KeyChanged { account, key },
     }
-    ProviderStatus { Active, Draining, Leaving { until } }
+    ProviderStatus { Active, Draining, Leaving { until }, Silent }
     Leave { OwnerReturned, Refused, Broken }
-    Alarm { Task(task), Provider(provider) }
+    Urgency { Deadline, Collection }
+    Alarm { Task(task), Provider(provider), Class(class) }
     MarketOperation {
         RegisterProvider { contact, offers, stake }, EditProvider { contact, offers },
         StakeProvider { amount }, DrainProvider { draining }, LeaveProvider, Heartbeat, SubmitTask
@@ -464,7 +465,8 @@ enums! {
         ConsensusKey(key), Delegation { delegator, validator }, UnbondingPool { validator, epoch
         }, Unbonding(id), Seats(epoch), Offences(epoch), Duty { account, duty }, Beacon(slot),
         Provider(address), Shelves, Shelf(number), ClassIndex(class), Client(address), Task(task),
-        Auction(task), Agenda, Tick(tick), AgendaPage { tick, page },
+        Auction(task), Agenda(urgency), Tick { urgency, tick },
+        AgendaPage { urgency, tick, page },
     }
     Entry {
         Chain(value), Supply(value), Parameters(value), Treasury(value), Candidates(value),

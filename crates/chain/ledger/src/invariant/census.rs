@@ -9,9 +9,12 @@ use crate::state::Memory;
 use opengpu_types::{
     Address, Agenda, Alarm, Amount, ChainState, Client, ConsensusKey, Delegation, Entry, Epoch,
     Key, KeyHolder, Parameters, Provider, SeatSet, Shares, Supply, Task, TaskId, Tick, Treasury,
-    Unbonding, UnbondingId, UnbondingPool, Validator,
+    Unbonding, UnbondingId, UnbondingPool, Urgency, Validator,
 };
-use std::{cmp::Ordering, collections::BTreeSet};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// What was found in a state.
 #[derive(Debug, Default)]
@@ -47,9 +50,9 @@ pub struct Census<'a> {
     /// In the order of tasks.
     pub(super) auctions: Vec<TaskId>,
     /// Where to go on with alarms that a block could not see to.
-    pub(super) agenda: Option<&'a Agenda>,
+    pub(super) agendas: BTreeMap<Urgency, &'a Agenda>,
     /// All alarms that were set.
-    pub(super) alarms: BTreeSet<(Tick, Alarm)>,
+    pub(super) alarms: BTreeSet<(Alarm, Urgency, Tick)>,
     /// Something owned by nobody.
     pub(super) orphan: Option<&'a Key>,
     /// Where a sum of tokens or shares overflows.
@@ -180,9 +183,11 @@ impl<'a> Census<'a> {
                 self.auctions.push(*id);
                 self.hold(key, entry, true);
             }
-            (Key::Agenda, Entry::Agenda(agenda)) => self.agenda = Some(agenda),
-            (Key::AgendaPage { tick, .. }, Entry::AgendaPage(page)) => {
-                self.alarms.extend(page.alarms.iter().map(|alarm| (*tick, *alarm)));
+            (Key::Agenda(urgency), Entry::Agenda(agenda)) => {
+                self.agendas.insert(*urgency, agenda);
+            }
+            (Key::AgendaPage { urgency, tick, .. }, Entry::AgendaPage(page)) => {
+                self.alarms.extend(page.alarms.iter().map(|alarm| (*alarm, *urgency, *tick)));
             }
             _ => {}
         }

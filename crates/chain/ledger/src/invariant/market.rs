@@ -3,12 +3,12 @@
 use super::{census::Census, registry::events};
 use crate::{
     execution::Executed,
-    market::{decides_by_output, payable, signed, tick_of},
+    market::{decides_by_output, payable, signed, tick_by, tick_of},
     state::{Memory, State as _},
 };
 use opengpu_types::{
-    Address, Alarm, Amount, Entry, Event, Key, Lease, LeaseId, Millis, Provider, ProviderStatus,
-    Task, TaskId, TaskPhase, Verdict,
+    Address, Alarm, Amount, Class, Entry, Event, Key, Lease, LeaseId, LeasePhase, Millis, Provider,
+    ProviderStatus, Task, TaskId, TaskPhase, Tick, Urgency, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -115,27 +115,99 @@ fn changed<'a>(
     })
 }
 
-/// `I6`: what has ended stays as it is, leases are not forgotten, and nothing vanishes before it ended.
+/// Whether one block can lead a task from one phase to another, alarms first and then transactions.
+///
+/// | from | to |
+/// |---|---|
+/// | nothing, or `Running` | all but `Opening`: nobody has bid yet |
+/// | `Bidding` | all |
+/// | `Opening` | all, but to no other end of itself |
+/// | `Closed` | nothing |
+fn task_edge(old: Option<TaskPhase>, new: TaskPhase) -> bool {
+    match (old, new) {
+        (None | Some(TaskPhase::Running), new) => !matches!(new, TaskPhase::Opening { .. }),
+        (Some(TaskPhase::Bidding { .. }), _) => true,
+        (Some(old @ TaskPhase::Opening { .. }), TaskPhase::Opening { .. }) => old == new,
+        (Some(TaskPhase::Opening { .. }), _) => true,
+        (Some(old @ TaskPhase::Closed { .. }), new) => old == new,
+    }
+}
+
+/// Whether one block can lead a lease from one phase to another.
+///
+/// | from | to |
+/// |---|---|
+/// | nothing, or `Running` | all |
+/// | `Stopping` | all but `Running` |
+/// | `Opening` | `Closed`, or another end of itself when the last copy is in |
+/// | `Committed` | `Closed` |
+/// | `Closed` | nothing |
+fn lease_edge(old: Option<LeasePhase>, new: LeasePhase) -> bool {
+    match (old, new) {
+        (None | Some(LeasePhase::Running), _) => true,
+        (Some(old @ LeasePhase::Stopping { .. }), LeasePhase::Stopping { .. }) => old == new,
+        (Some(LeasePhase::Stopping { .. }), new) => new != LeasePhase::Running,
+        (Some(LeasePhase::Opening { .. }), new) => {
+            matches!(new, LeasePhase::Opening { .. } | LeasePhase::Closed { .. })
+        }
+        (Some(LeasePhase::Committed { .. }), LeasePhase::Closed { .. }) => true,
+        (Some(old), new) => old == new,
+    }
+}
+
+/// Whether a lease of such a task can be in its phase at all: copies are opened, what others say about
+/// commitments is waited for where there is one.
+fn lease_fits(task: &Task, lease: &Lease) -> bool {
+    let copies = matches!(task.spec.class, Class::Replicate(_));
+    match lease.phase {
+        LeasePhase::Opening { .. } => copies && lease.commitment.is_some(),
+        LeasePhase::Committed { .. } => {
+            !decides_by_output(&task.spec) && lease.commitment.is_some()
+        }
+        LeasePhase::Running | LeasePhase::Stopping { .. } | LeasePhase::Closed { .. } => true,
+    }
+}
+
+/// `I6`: tasks and leases go from phase to phase as they may, what has ended stays as it is, leases are not
+/// forgotten, and nothing vanishes before it ended.
 pub(super) fn phases_are_legal(before: &Memory, block: &Executed) -> Result<(), String> {
-    for (id, old, new) in changed(before, block) {
-        let Some(new) = new else {
-            if old.is_closed() {
+    for (key, entry) in &block.changes {
+        let Key::Task(id) = key else { continue };
+        let old = task_of(before, id);
+        let Some(Entry::Task(new)) = entry else {
+            if old.is_none_or(Task::is_closed) {
                 continue;
             }
             return Err(format!("{id} vanished while it was open"));
         };
-        if old.is_closed() && old.phase != new.phase {
-            return Err(format!("{id} had ended and went on"));
+        if !task_edge(old.map(|old| old.phase), new.phase) {
+            return Err(format!("{id} came to {:?} from {:?}", new.phase, old.map(|it| it.phase)));
         }
-        if new.leases.len() < old.leases.len() {
+        if old.is_some_and(|old| new.leases.len() < old.leases.len()) {
             return Err(format!("{id} forgot a lease"));
         }
-        for (lease, now) in old.leases.iter().zip(&new.leases) {
-            let same = lease.provider == now.provider && lease.began == now.began;
-            if !same || lease.is_closed() && lease != now {
-                return Err(format!("a lease of {id} became another one"));
-            }
+        for (place, lease) in new.leases.iter().enumerate() {
+            let old = old.and_then(|old| old.leases.get(place));
+            lease_went_on(new, old, lease).map_err(|detail| format!("a lease of {id} {detail}"))?;
         }
+    }
+    Ok(())
+}
+
+fn lease_went_on(task: &Task, old: Option<&Lease>, new: &Lease) -> Result<(), String> {
+    let phase = old.map(|old| old.phase);
+    if !lease_edge(phase, new.phase) {
+        return Err(format!("came to {:?} from {phase:?}", new.phase));
+    }
+    if !lease_fits(task, new) {
+        return Err(format!("is {:?}, which cannot be", new.phase));
+    }
+    let same = |old: &Lease| {
+        let own = old.provider == new.provider && old.began == new.began;
+        own && (!old.is_closed() || old == new)
+    };
+    if old.is_some_and(|old| !same(old)) {
+        return Err("became another one".to_owned());
     }
     Ok(())
 }
@@ -143,16 +215,20 @@ pub(super) fn phases_are_legal(before: &Memory, block: &Executed) -> Result<(), 
 /// `I6`: whatever is open is looked at in time, whatever anybody does.
 pub(super) fn what_is_open_has_an_alarm(census: &Census<'_>) -> Result<(), String> {
     let now = census.chain.ok_or("there is no chain")?.time;
-    let next = census.agenda.map_or_else(|| tick_of(now).next(), |agenda| agenda.tick);
+    let rings = |alarm: Alarm, urgency: Urgency, tick: Tick| {
+        let agenda = census.agendas.get(&urgency);
+        let next = agenda.map_or_else(|| tick_of(now).next(), |agenda| agenda.tick);
+        tick >= next && census.alarms.contains(&(alarm, urgency, tick))
+    };
     for (id, task) in &census.tasks {
-        let tick = tick_of(task.alarm);
-        if tick < next || !census.alarms.contains(&(tick, Alarm::Task(*id))) {
+        let urgency = if task.is_closed() { Urgency::Collection } else { Urgency::Deadline };
+        if !rings(Alarm::Task(*id), urgency, tick_of(task.alarm)) {
             return Err(format!("{id} is not looked at again"));
         }
     }
     for (address, provider) in &census.providers {
-        let ProviderStatus::Leaving { .. } = provider.status else { continue };
-        if !census.alarms.iter().any(|(_, alarm)| *alarm == Alarm::Provider(*address)) {
+        let ProviderStatus::Leaving { until } = provider.status else { continue };
+        if !rings(Alarm::Provider(*address), Urgency::Deadline, tick_by(until)) {
             return Err(format!("{address} leaves for ever"));
         }
     }
@@ -294,4 +370,45 @@ pub(super) fn signed_usage_only_grows(before: &Memory, block: &Executed) -> Resu
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opengpu_types::CloseReason;
+
+    #[test]
+    fn tasks_and_leases_go_from_phase_to_phase_as_they_may() {
+        let (until, at, reason) = (Millis(5), Millis(5), CloseReason::Completed);
+        let tasks = [
+            TaskPhase::Bidding { until },
+            TaskPhase::Opening { until },
+            TaskPhase::Running,
+            TaskPhase::Closed { reason, at },
+        ];
+        let leases = [
+            LeasePhase::Running,
+            LeasePhase::Stopping { until, reason },
+            LeasePhase::Opening { until },
+            LeasePhase::Committed { until, reason },
+            LeasePhase::Closed { reason },
+        ];
+        let row = |edges: &[bool]| {
+            edges.iter().map(|edge| if *edge { 'x' } else { '.' }).collect::<String>()
+        };
+        let found = |old| row(&tasks.map(|new| task_edge(old, new)));
+        assert_eq!(found(None), "x.xx");
+        assert_eq!(tasks.map(|old| found(Some(old))), ["xxxx", "xxxx", "x.xx", "...x"]);
+        let found = |old| row(&leases.map(|new| lease_edge(old, new)));
+        assert_eq!(found(None), "xxxxx");
+        let rows = leases.map(|old| found(Some(old)));
+        assert_eq!(rows, ["xxxxx", ".xxxx", "..x.x", "...xx", "....x"]);
+        // A deadline that was told is not moved.
+        let later = TaskPhase::Opening { until: Millis(6) };
+        assert!(!task_edge(Some(TaskPhase::Opening { until }), later));
+        let later = LeasePhase::Stopping { until: Millis(6), reason };
+        assert!(!lease_edge(Some(LeasePhase::Stopping { until, reason }), later));
+        let later = LeasePhase::Committed { until: Millis(6), reason };
+        assert!(!lease_edge(Some(LeasePhase::Committed { until, reason }), later));
+    }
 }

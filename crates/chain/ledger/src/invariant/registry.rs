@@ -3,13 +3,13 @@
 use super::{
     Part,
     census::{Bonded, Census, Leaving, Owner},
-    conserved, market,
+    conserved, ends, market,
 };
 use crate::{
     execution::Executed,
     state::{Memory, State as _},
 };
-use opengpu_types::{CloseReason, Epoch, Event, Key, KeyHolder, Receipt, ValidatorStatus};
+use opengpu_types::{Epoch, Event, Key, KeyHolder, Receipt, ValidatorStatus};
 use std::collections::BTreeSet;
 
 /// An invariant that does not hold.
@@ -64,7 +64,7 @@ pub const fn registry() -> &'static [Invariant] {
         Invariant::Block { name: "I11-slashes", check: slashes_are_split_exactly },
         Invariant::State { name: "I12-unbonding", check: unbonding_stays_slashable },
         Invariant::State { name: "I12-shares", check: shares_are_owned },
-        Invariant::Block { name: "I15-reasons", check: ends_have_reasons },
+        Invariant::Block { name: "I15-reasons", check: ends::ends_have_reasons },
     ]
 }
 
@@ -250,51 +250,4 @@ fn shares_are_owned(census: &Census<'_>) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Every entry of a kind that can end on its own ended with an event that says why.
-fn ends_have_reasons(before: &Memory, block: &Executed) -> Result<(), String> {
-    let mut gone = 0usize;
-    for (key, entry) in &block.changes {
-        let ends = matches!(
-            key,
-            Key::Account(_)
-                | Key::SpendingLimit { .. }
-                | Key::Vesting(_)
-                | Key::Validator(_)
-                | Key::Delegation { .. }
-                | Key::Unbonding(_)
-                | Key::Duty { .. }
-                | Key::Provider(_)
-                | Key::Client(_)
-                | Key::Task(_)
-                | Key::Auction(_)
-        );
-        if ends && entry.is_none() && matches!(before.get(key), Ok(Some(_))) {
-            gone = gone.saturating_add(1);
-        }
-    }
-    // A task told its reason when it closed, and is collected later.
-    let collected = |event: &&Event| matches!(event, Event::TaskCollected { .. });
-    let told = events(block).filter(|event| reason(event).is_some() || collected(event)).count();
-    if told < gone {
-        return Err(format!("{gone} entries ended, {told} reasons were given"));
-    }
-    Ok(())
-}
-
-const fn reason(event: &Event) -> Option<CloseReason> {
-    match event {
-        Event::AccountClosed { reason, .. }
-        | Event::LimitClosed { reason, .. }
-        | Event::VestingClosed { reason, .. }
-        | Event::ValidatorClosed { reason, .. }
-        | Event::UnbondingClosed { reason, .. }
-        | Event::DelegationClosed { reason, .. }
-        | Event::DutyClosed { reason, .. }
-        | Event::ProviderClosed { reason, .. }
-        | Event::ClientClosed { reason, .. }
-        | Event::BidsClosed { reason, .. } => Some(*reason),
-        _ => None,
-    }
 }

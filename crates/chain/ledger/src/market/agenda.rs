@@ -3,6 +3,9 @@
 //! Alarms stand in pages of a tick, a quarter of a second of block time. A block rings those whose tick has
 //! come since the block before, up to a limit; the rest rings in the next one, and an [`Agenda`] says where
 //! to go on. Nobody removes an alarm: one that rings when its task has another does nothing.
+//!
+//! What is only collected has pages and a limit of its own: however much of it there is, no deadline
+//! waits for it.
 
 use super::Market;
 use crate::{
@@ -10,7 +13,7 @@ use crate::{
     state::{Changes, State},
     table::tables::{AgendaPages, Agendas, Providers, Tasks, Ticks},
 };
-use opengpu_types::{Agenda, AgendaPage, Alarm, Key, Millis, TaskId, Tick};
+use opengpu_types::{Agenda, AgendaPage, Alarm, Key, Millis, TaskId, Tick, Urgency};
 
 /// Milliseconds of a tick.
 const TICK: u64 = 250;
@@ -19,6 +22,8 @@ const IDLE: u64 = 1_000;
 /// Most alarms that ring in one block. One rings for at most sixteen leases, each with two events, and a
 /// handful for the task: all of them, and the end of an epoch, fit into the receipt of a block.
 const MOST_ALARMS: usize = 64;
+/// Most entries that are collected in one block, with one event each.
+const MOST_COLLECTED: usize = 256;
 /// Most ticks that one block looks at; the next one goes on.
 const MOST_TICKS: u64 = 64;
 
@@ -53,103 +58,125 @@ fn place_of(number: u32) -> (u32, usize) {
     (page, usize::try_from(place).unwrap_or(0))
 }
 
-/// When the alarms that a block has set ring; at once if it could not see to all.
+/// Most alarms of that kind that ring in one block.
+const fn most(urgency: Urgency) -> usize {
+    match urgency {
+        Urgency::Deadline => MOST_ALARMS,
+        Urgency::Collection => MOST_COLLECTED,
+    }
+}
+
+/// When the deadlines that a block has set are over; at once if it could not see to all.
 pub fn alarms(time: Millis, changes: &Changes) -> impl Iterator<Item = Millis> {
+    const URGENCY: Urgency = Urgency::Deadline;
     changes.iter().filter_map(move |(key, entry)| match key {
-        Key::Tick(tick) if entry.is_some() => Some(time_of(*tick)),
-        Key::Agenda if entry.is_some() => Some(time.plus(Millis(1))),
+        Key::Tick { urgency: URGENCY, tick } if entry.is_some() => Some(time_of(*tick)),
+        Key::Agenda(URGENCY) if entry.is_some() => Some(time.plus(Millis(1))),
         _ => None,
     })
 }
 
+/// The tick by which a time has come.
+pub(crate) const fn tick_by(time: Millis) -> Tick {
+    Tick(time.0.div_ceil(TICK))
+}
+
 impl<S: State> Market<'_, S> {
     /// Sets an alarm at that time or shortly after; says when it rings.
-    pub(super) fn set_alarm(&mut self, at: Millis, alarm: Alarm) -> Result<Millis, Halt> {
-        let tick = Tick(at.0.div_ceil(TICK)).max(tick_of(self.now()).next());
-        let count = self.state.find::<Ticks>(tick)?.unwrap_or(0);
-        let (page, _) = place_of(count);
-        let mut entry = self.state.find::<AgendaPages>((tick, page))?.unwrap_or_default();
+    pub(super) fn set_alarm(
+        &mut self,
+        at: Millis,
+        urgency: Urgency,
+        alarm: Alarm,
+    ) -> Result<Millis, Halt> {
+        let tick = tick_by(at).max(tick_of(self.now()).next());
+        let count = self.state.find::<Ticks>((urgency, tick))?.unwrap_or(0);
+        let at = (urgency, tick, place_of(count).0);
+        let mut entry = self.state.find::<AgendaPages>(at)?.unwrap_or_default();
         entry.alarms.push(alarm).map_err(|_| Corruption::OutOfRange("a page of alarms"))?;
-        self.state.set::<AgendaPages>((tick, page), entry);
-        self.state.set::<Ticks>(tick, count.saturating_add(1));
+        self.state.set::<AgendaPages>(at, entry);
+        self.state.set::<Ticks>((urgency, tick), count.saturating_add(1));
         Ok(time_of(tick))
     }
 
     /// Does everything whose time has come since then.
     pub(crate) fn ring(&mut self, since: Millis) -> Result<(), Halt> {
-        let due = self.take_due(since)?;
-        self.load(&due)?;
         let mut ending: Vec<TaskId> = Vec::new();
-        for (tick, alarm) in due {
-            match alarm {
-                Alarm::Task(task) => {
-                    if self.ring_task(task, time_of(tick))? {
-                        ending.push(task);
+        for urgency in Urgency::ALL {
+            let due = self.take_due(urgency, since)?;
+            self.load(&due)?;
+            for (tick, alarm) in due {
+                match alarm {
+                    Alarm::Task(task) => {
+                        if self.ring_task(task, time_of(tick))? {
+                            ending.push(task);
+                        }
                     }
+                    Alarm::Provider(provider) => self.ring_provider(provider)?,
+                    Alarm::Class(class) => self.ring_class(class)?,
                 }
-                Alarm::Provider(provider) => self.ring_provider(provider)?,
             }
         }
         self.clear(ending)
     }
 
     /// Takes the alarms that ring in this block off their pages.
-    fn take_due(&mut self, since: Millis) -> Result<Vec<(Tick, Alarm)>, Halt> {
-        let left = self.state.find::<Agendas>(())?;
+    fn take_due(&mut self, urgency: Urgency, since: Millis) -> Result<Vec<(Tick, Alarm)>, Halt> {
+        let left = self.state.find::<Agendas>(urgency)?;
         let mut agenda = left.unwrap_or(Agenda { tick: tick_of(since).next(), seen: 0 });
         let now = tick_of(self.now());
         let last = now.min(Tick(agenda.tick.0.saturating_add(MOST_TICKS)));
-        self.state.need(ticks(agenda.tick, last).map(Key::Tick))?;
-        self.state.need(self.pages(&agenda, last)?)?;
+        self.state.need(ticks(agenda.tick, last).map(|tick| Key::Tick { urgency, tick }))?;
+        self.state.need(self.pages(urgency, &agenda, last)?)?;
         let mut due = Vec::new();
         while agenda.tick <= last {
             let tick = agenda.tick;
-            let count = self.state.find::<Ticks>(tick)?.unwrap_or(0);
-            while agenda.seen < count && due.len() < MOST_ALARMS {
+            let count = self.state.find::<Ticks>((urgency, tick))?.unwrap_or(0);
+            while agenda.seen < count && due.len() < most(urgency) {
                 let (page, place) = place_of(agenda.seen);
-                let entry = self.state.must_view::<AgendaPages>((tick, page))?;
+                let entry = self.state.must_view::<AgendaPages>((urgency, tick, page))?;
                 let alarm = entry.alarms.get(place).copied();
                 due.push((tick, alarm.ok_or(Corruption::OutOfRange("a page of alarms"))?));
                 agenda.seen = agenda.seen.saturating_add(1);
             }
             if agenda.seen < count {
-                self.state.set::<Agendas>((), agenda);
+                self.state.set::<Agendas>(urgency, agenda);
                 return Ok(due);
             }
-            self.forget_tick(tick, count);
+            self.forget_tick(urgency, tick, count);
             agenda = Agenda { tick: tick.next(), seen: 0 };
         }
         if agenda.tick <= now {
-            self.state.set::<Agendas>((), agenda);
+            self.state.set::<Agendas>(urgency, agenda);
         } else if left.is_some() {
-            self.state.remove::<Agendas>(());
+            self.state.remove::<Agendas>(urgency);
         }
         Ok(due)
     }
 
     /// Pages with the alarms that can ring in this block.
-    fn pages(&self, agenda: &Agenda, last: Tick) -> Result<Vec<Key>, Halt> {
+    fn pages(&self, urgency: Urgency, agenda: &Agenda, last: Tick) -> Result<Vec<Key>, Halt> {
         let (mut keys, mut alarms) = (Vec::new(), 0usize);
         for tick in ticks(agenda.tick, last) {
-            let count = self.state.view::<Ticks>(tick)?.copied().unwrap_or(0);
+            let count = self.state.view::<Ticks>((urgency, tick))?.copied().unwrap_or(0);
             let seen = if tick == agenda.tick { agenda.seen } else { 0 };
             for page in place_of(seen).0..=place_of(count.saturating_sub(1)).0 {
-                if alarms >= MOST_ALARMS || seen >= count {
+                if alarms >= most(urgency) || seen >= count {
                     break;
                 }
-                keys.push(Key::AgendaPage { tick, page });
+                keys.push(Key::AgendaPage { urgency, tick, page });
                 alarms = alarms.saturating_add(AgendaPage::MAX);
             }
         }
         Ok(keys)
     }
 
-    fn forget_tick(&mut self, tick: Tick, count: u32) {
+    fn forget_tick(&mut self, urgency: Urgency, tick: Tick, count: u32) {
         let Some(last) = count.checked_sub(1) else { return };
         for page in 0..=place_of(last).0 {
-            self.state.remove::<AgendaPages>((tick, page));
+            self.state.remove::<AgendaPages>((urgency, tick, page));
         }
-        self.state.remove::<Ticks>(tick);
+        self.state.remove::<Ticks>((urgency, tick));
     }
 
     /// Says at once what all these alarms will read.
@@ -157,6 +184,7 @@ impl<S: State> Market<'_, S> {
         self.state.need(due.iter().map(|(_, alarm)| match alarm {
             Alarm::Task(task) => Key::Task(*task),
             Alarm::Provider(provider) => Key::Provider(*provider),
+            Alarm::Class(class) => Key::ClassIndex(*class),
         }))?;
         let mut keys = Vec::new();
         for (_, alarm) in due {
@@ -168,6 +196,7 @@ impl<S: State> Market<'_, S> {
                     keys.extend(entry.and_then(|it| it.sponsor).map(Key::Account));
                     continue;
                 }
+                Alarm::Class(_) => continue,
             };
             let Some(task) = self.state.view::<Tasks>(*id)? else { continue };
             keys.extend([Key::Auction(*id), Key::Account(task.client), Key::Client(task.client)]);

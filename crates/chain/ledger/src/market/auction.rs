@@ -67,7 +67,8 @@ impl<S: State> Market<'_, S> {
         seal: Digest,
     ) -> Result<(), Stop> {
         let task = self.known_task(id)?;
-        if !matches!(task.phase, TaskPhase::Bidding { .. }) {
+        // Also where the alarm that ends it is late.
+        if !matches!(task.phase, TaskPhase::Bidding { until } if self.now() < until) {
             return Err(Failure::WrongPhase.into());
         }
         let known = self.known_provider(provider)?;
@@ -102,7 +103,7 @@ impl<S: State> Market<'_, S> {
         salt: &[u8; 32],
     ) -> Result<(), Stop> {
         let task = self.known_task(id)?;
-        if !matches!(task.phase, TaskPhase::Opening { .. }) {
+        if !matches!(task.phase, TaskPhase::Opening { until } if self.now() < until) {
             return Err(Failure::WrongPhase.into());
         }
         let mut auction = self.state.find::<Auctions>(id)?.ok_or(Failure::UnknownBid)?;

@@ -7,9 +7,9 @@ use crate::{
     state::{Overlay, State},
     table::tables::Clients,
 };
-use opengpu_market::reputation;
+use opengpu_market::{demand, reputation};
 use opengpu_types::{
-    Address, Client, CloseReason, Event, Failure, List, Permille, Reputation, TaskId,
+    Address, Client, CloseReason, Event, Failure, List, Permille, Reputation, Task, TaskId,
 };
 
 impl<S: State> Market<'_, S> {
@@ -28,13 +28,18 @@ impl<S: State> Market<'_, S> {
         Ok(())
     }
 
-    /// Notes that a task has ended as it should.
-    pub(super) fn forget(&mut self, client: Address, task: TaskId) -> Result<(), Halt> {
-        let mut record = self.state.must::<Clients>(client)?;
-        record.tasks.remove_sorted(&task);
+    /// Notes that a task has ended, and how.
+    pub(super) fn forget(
+        &mut self,
+        id: TaskId,
+        task: &Task,
+        reason: CloseReason,
+    ) -> Result<(), Halt> {
+        let mut record = self.state.must::<Clients>(task.client)?;
+        record.tasks.remove_sorted(&id);
         reputation::refresh(&mut record.reputation, self.now(), self.parameters.half_life);
-        reputation::kept(&mut record.reputation, opengpu_types::Millis(0));
-        self.state.set::<Clients>(client, record);
+        reputation::task_ended(&mut record.reputation, reason, demand::unbegun(task));
+        self.state.set::<Clients>(task.client, record);
         Ok(())
     }
 

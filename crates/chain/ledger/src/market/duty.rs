@@ -1,5 +1,5 @@
 //! What a provider with an open lease may do free of fees: a provider that has nothing yet must be able
-//! to do its work.
+//! to do its work, and to come back after it was silent.
 
 use crate::{
     error::Halt,
@@ -7,7 +7,9 @@ use crate::{
     state::{Overlay, State},
     table::tables::{Params, Providers, Tasks},
 };
-use opengpu_types::{Address, Ending, LeaseId, LeasePhase, MarketOperation, Millis};
+use opengpu_types::{
+    Address, Ending, LeaseId, LeasePhase, MarketOperation, Millis, ProviderStatus,
+};
 
 /// A silent provider is heard of so many times as often as it must be.
 const BEATS: u64 = 4;
@@ -25,7 +27,9 @@ pub(crate) fn is_duty<S: State>(
         MarketOperation::Heartbeat => {
             let Some(provider) = state.view::<Providers>(sender)? else { return Ok(false) };
             let due = context.time.since(provider.heard) >= beat;
-            return Ok(due && !provider.leases.is_empty());
+            // It takes no leases before it is heard of, and may have nothing to pay a fee with.
+            let silent = provider.status == ProviderStatus::Silent;
+            return Ok(silent || due && !provider.leases.is_empty());
         }
         // Each of these happens once, but for checkpoints.
         MarketOperation::CommitTrace { lease, commitment, .. } => {

@@ -2,10 +2,12 @@
 
 use super::Market;
 use crate::{error::Halt, state::State, table::tables::ClassIndexes};
+use opengpu_crypto::Digest;
 use opengpu_market::index::next;
-use opengpu_types::{ClassIndex, DeviceClass, MarketParameters, Millis};
+use opengpu_types::{Alarm, ClassIndex, DeviceClass, MarketParameters, Millis, Urgency};
 
-/// An index that nobody looked at moves by at most so many periods at once.
+/// An index that nobody looked at moves by at most so many periods at once, and is forgotten after as many
+/// in which nobody offered its class.
 const MOST_PERIODS: u64 = 64;
 
 impl<S: State> Market<'_, S> {
@@ -29,17 +31,43 @@ impl<S: State> Market<'_, S> {
         });
         accrue(&mut index, now, &self.parameters);
         change(&mut index);
-        match index.offered == 0 && index.leased == 0 {
-            true => self.state.remove::<ClassIndexes>(id),
-            false => self.state.set::<ClassIndexes>(id, index),
+        let unused = is_unused(&index);
+        self.state.set::<ClassIndexes>(id, index);
+        if unused {
+            let until = now.plus(self.memory());
+            self.set_alarm(until, Urgency::Collection, Alarm::Class(id))?;
         }
         Ok(())
     }
+
+    /// Forgets a class of devices that nobody has offered for long.
+    pub(super) fn ring_class(&mut self, id: Digest) -> Result<(), Halt> {
+        let Some(index) = self.state.view::<ClassIndexes>(id)? else { return Ok(()) };
+        if is_unused(index) && index.counted.plus(self.memory()) <= self.now() {
+            self.state.remove::<ClassIndexes>(id);
+        }
+        Ok(())
+    }
+
+    /// For how long a class is remembered that nobody offers.
+    const fn memory(&self) -> Millis {
+        Millis(self.parameters.index_period.0.saturating_mul(MOST_PERIODS))
+    }
+}
+
+/// Whether nobody offers or leases devices of a class.
+const fn is_unused(index: &ClassIndex) -> bool {
+    index.offered == 0 && index.leased == 0
 }
 
 /// Counts the time since it was last looked at, and moves the index when a period is over.
 fn accrue(index: &mut ClassIndex, now: Millis, parameters: &MarketParameters) {
     let span = now.since(index.counted).0;
+    if is_unused(index) {
+        // Nothing is learned while nobody offers it: the period goes on later.
+        (index.counted, index.began) = (now, index.began.plus(Millis(span)));
+        return;
+    }
     let time = |devices: u32| span.saturating_mul(u64::from(devices));
     index.offered_time = index.offered_time.saturating_add(time(index.offered));
     index.leased_time = index.leased_time.saturating_add(time(index.leased));
@@ -88,5 +116,14 @@ mod tests {
         let mut idle = index(4, 0);
         accrue(&mut idle, Millis(period * 1_000_000), &market);
         assert_eq!(idle.rate, market.least_index);
+        // Offered for half a period, idle, and then not at all: it falls once, when it is offered again.
+        let mut gone = index(4, 0);
+        accrue(&mut gone, Millis(period / 2), &market);
+        gone.offered = 0;
+        accrue(&mut gone, Millis(period * 50), &market);
+        assert_eq!(gone.rate, Amount(RATE));
+        gone.offered = 4;
+        accrue(&mut gone, Millis(period * 51), &market);
+        assert_eq!(gone.rate, Amount(RATE - RATE / 8));
     }
 }

@@ -17,7 +17,7 @@ use opengpu_crypto::verify_ed25519_vote;
 use opengpu_market::demand;
 use opengpu_types::{
     Address, Amount, Class, CloseReason, Commitment, Ending, Event, Failure, Lease, LeaseId,
-    LeasePhase, Leave, Millis, Provider, Spec, Task, TaskId, TaskPhase, Witness,
+    LeasePhase, Leave, Millis, Spec, Task, TaskId, TaskPhase, Verdict, Witness,
 };
 use opengpu_verify::{statement, trace::Extent};
 
@@ -95,7 +95,7 @@ impl<S: State> Market<'_, S> {
         check_commitment(&spec, lease, commitment)?;
         lease.commitment = Some(*commitment);
         lease.committed = now;
-        self.hear(sender)?;
+        self.hear_from(sender)?;
         let reason = match (commitment.ending, stopping) {
             (Ending::Open, None) => None,
             (Ending::Open, Some(reason)) => Some(reason),
@@ -130,7 +130,7 @@ impl<S: State> Market<'_, S> {
             LeasePhase::Stopping { reason, .. } => reason,
             _ => return Err(Failure::WrongPhase.into()),
         };
-        self.hear(sender)?;
+        self.hear_from(sender)?;
         self.lose(id, &mut task, reason)?;
         self.proceed(id.task, task)?;
         Ok(())
@@ -156,7 +156,7 @@ impl<S: State> Market<'_, S> {
             return Err(Failure::WrongPhase.into());
         }
         lease.signed = time;
-        self.hear(sender)?;
+        self.hear_from(sender)?;
         self.state.set::<Tasks>(id.task, task);
         Ok(())
     }
@@ -168,10 +168,10 @@ impl<S: State> Market<'_, S> {
         if lease.provider == sender { Ok(task) } else { Err(Failure::NotParty.into()) }
     }
 
-    /// Notes that a provider was heard of.
-    fn hear(&mut self, address: Address) -> Result<(), Halt> {
-        let mut provider: Provider = self.state.must::<Providers>(address)?;
-        provider.heard = self.now();
+    /// Notes that the provider of a lease was heard of.
+    fn hear_from(&mut self, address: Address) -> Result<(), Stop> {
+        let mut provider = self.state.must::<Providers>(address)?;
+        self.hear(address, &mut provider)?;
         self.state.set::<Providers>(address, provider);
         Ok(())
     }
@@ -187,8 +187,8 @@ impl<S: State> Market<'_, S> {
         task.seeking = self.now();
         let by_output = decides_by_output(&task.spec);
         match lease_of(task, id.number)?.commitment {
-            Some(commitment) if !by_output => {
-                task.checkpoint = Some(commitment.reached);
+            Some(_) if !by_output => {
+                Self::go_on_from(id.number, task)?;
                 self.await_verdict(id, task, reason)
             }
             // Without an output there is nothing to compare or to judge; what is signed is paid.
@@ -240,7 +240,7 @@ impl<S: State> Market<'_, S> {
             }
             LeasePhase::Stopping { reason, .. } => self.lose(id, task, reason),
             LeasePhase::Opening { .. } => self.compare(id.task, task),
-            LeasePhase::Committed { reason, .. } => self.uphold(id, task, reason),
+            LeasePhase::Committed { reason, .. } => self.judge(id, task, Verdict::Upheld, reason),
             LeasePhase::Closed { .. } => Ok(()),
         }
     }

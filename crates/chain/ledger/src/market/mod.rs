@@ -22,6 +22,7 @@ mod client;
 mod duty;
 mod index;
 mod lease;
+mod lineage;
 mod predicate;
 mod provider;
 mod settle;
@@ -31,7 +32,7 @@ mod task;
 mod verdict;
 
 pub use agenda::alarms;
-pub(crate) use agenda::{likely_ticks, tick_of};
+pub(crate) use agenda::{likely_ticks, tick_by, tick_of};
 pub(crate) use client::close as close_client;
 pub(crate) use duty::is_duty;
 pub(crate) use lease::decides_by_output;

@@ -2,6 +2,9 @@
 //!
 //! ```text
 //!   registered ──► Active ◄──► Draining
+//!                    │ ▲        │
+//!         was silent ▼ │ heard  │
+//!                   Silent      │
 //!                    └──────────┴──► Leaving ──► closed: the stake is free
 //! ```
 
@@ -12,16 +15,13 @@ use crate::{
     state::State,
     table::tables::{Params, Providers},
 };
-use opengpu_market::reputation;
+use opengpu_market::{reputation, score::Pace};
 use opengpu_types::{
     Address, Alarm, Amount, CloseReason, Contact, Event, Failure, List, Offer, Offered, Provider,
-    ProviderStatus, Reputation,
+    ProviderStatus, Reputation, Urgency,
 };
 
 type Offers = List<Offer, { Provider::MAX_OFFERS }>;
-
-/// An offer that was as fast as its rating so far.
-const PROMISED: u16 = 1000;
 
 impl<S: State> Market<'_, S> {
     pub(super) fn register(
@@ -88,31 +88,48 @@ impl<S: State> Market<'_, S> {
         provider: &mut Provider,
         offers: &Offers,
     ) -> Result<(), Stop> {
+        let active = provider.status == ProviderStatus::Active;
+        if active {
+            // Before the old ones are counted out, so that their class is offered all the time.
+            offers.iter().try_for_each(|offer| self.count_in(offer))?;
+        }
         self.unlist(address, provider)?;
         let before = std::mem::take(&mut provider.offers).into_vec();
         if before.iter().skip(offers.len()).any(|offered| offered.leased > 0) {
             return Err(Failure::OfferInUse.into());
         }
         let mut before = before.iter();
-        let offered = offers.iter().map(|offer| replace(before.next(), offer));
+        let Reputation { kept, broken, .. } = provider.reputation;
+        let known = kept > 0 || broken > 0;
+        let offered = offers.iter().map(|offer| replace(before.next(), offer, known));
         let offered = offered.collect::<Result<Vec<_>, _>>()?;
         provider.offers = List::new(offered).map_err(|_| Failure::BadOffer)?;
-        if provider.status == ProviderStatus::Active {
-            self.enlist(address, provider)?;
+        if active {
+            self.put_up(address, provider)?;
         }
         Ok(())
     }
 
-    /// Puts all offers on shelves.
+    /// Offers everything again.
     fn enlist(&mut self, address: Address, provider: &mut Provider) -> Result<(), Stop> {
+        provider.offers.iter().try_for_each(|offered| self.count_in(&offered.offer))?;
+        self.put_up(address, provider)
+    }
+
+    /// Puts all offers on shelves.
+    fn put_up(&mut self, address: Address, provider: &mut Provider) -> Result<(), Stop> {
         for (place, offered) in (0u8..).zip(provider.offers.iter_mut()) {
             offered.shelf = self.shelve(address, place)?;
-            let devices = u32::from(offered.offer.devices);
-            self.count_devices(&offered.offer.class, |index| {
-                index.offered = index.offered.saturating_add(devices);
-            })?;
         }
         Ok(())
+    }
+
+    /// Counts the devices of an offer as offered.
+    fn count_in(&mut self, offer: &Offer) -> Result<(), Halt> {
+        let devices = u32::from(offer.devices);
+        self.count_devices(&offer.class, |index| {
+            index.offered = index.offered.saturating_add(devices);
+        })
     }
 
     /// Takes all offers off their shelves.
@@ -148,11 +165,11 @@ impl<S: State> Market<'_, S> {
     pub(super) fn drain(&mut self, address: Address, draining: bool) -> Result<(), Stop> {
         let mut provider = self.known_provider(address)?;
         match (provider.status, draining) {
-            (ProviderStatus::Active, true) => {
+            (ProviderStatus::Active | ProviderStatus::Silent, true) => {
                 self.unlist(address, &provider)?;
                 provider.status = ProviderStatus::Draining;
             }
-            (ProviderStatus::Draining, false) => {
+            (ProviderStatus::Draining | ProviderStatus::Silent, false) => {
                 provider.status = ProviderStatus::Active;
                 self.enlist(address, &mut provider)?;
             }
@@ -176,7 +193,7 @@ impl<S: State> Market<'_, S> {
         provider.status = ProviderStatus::Leaving { until };
         self.state.set::<Providers>(address, provider);
         self.tell(Event::ProviderDrained { provider: address, draining: true });
-        self.set_alarm(until, Alarm::Provider(address))?;
+        self.set_alarm(until, Urgency::Deadline, Alarm::Provider(address))?;
         Ok(())
     }
 
@@ -185,9 +202,30 @@ impl<S: State> Market<'_, S> {
         if provider.heard == self.now() {
             return Err(Failure::TooSoon.into());
         }
-        provider.heard = self.now();
         reputation::refresh(&mut provider.reputation, self.now(), self.parameters.half_life);
+        self.hear(address, &mut provider)?;
         self.state.set::<Providers>(address, provider);
+        Ok(())
+    }
+
+    /// Notes that a provider was heard of: if it was silent, its offers stand again.
+    pub(super) fn hear(&mut self, address: Address, provider: &mut Provider) -> Result<(), Stop> {
+        provider.heard = self.now();
+        if provider.status == ProviderStatus::Silent {
+            provider.status = ProviderStatus::Active;
+            self.enlist(address, provider)?;
+            self.tell(Event::ProviderDrained { provider: address, draining: false });
+        }
+        Ok(())
+    }
+
+    /// Takes the offers of a provider that may be dead off the shelves.
+    pub(super) fn miss(&mut self, address: Address, provider: &mut Provider) -> Result<(), Halt> {
+        if provider.status == ProviderStatus::Active {
+            self.unlist(address, provider)?;
+            provider.status = ProviderStatus::Silent;
+            self.tell(Event::ProviderDrained { provider: address, draining: true });
+        }
         Ok(())
     }
 
@@ -212,8 +250,9 @@ impl<S: State> Market<'_, S> {
     }
 }
 
-/// An offer in the place of another one: what is leased keeps its class, rating and devices.
-fn replace(before: Option<&Offered>, offer: &Offer) -> Result<Offered, Failure> {
+/// An offer in the place of another one: what is leased keeps its class, rating and devices. A record
+/// belongs to the devices that made it: they are as fast as they were, whatever their rating says now.
+fn replace(before: Option<&Offered>, offer: &Offer, known: bool) -> Result<Offered, Failure> {
     let (leased, pace) = match before {
         Some(before) if before.leased > 0 => {
             let same = before.offer.class == offer.class
@@ -224,9 +263,11 @@ fn replace(before: Option<&Offered>, offer: &Offer) -> Result<Offered, Failure> 
             }
             (before.leased, before.pace)
         }
-        // A record belongs to the devices that made it.
-        Some(before) if before.offer.rating == offer.rating => (0, before.pace),
-        _ => (0, PROMISED),
+        Some(before) if known && before.offer.class == offer.class => {
+            let pace = Pace::new(u64::from(before.pace));
+            (0, pace.under(&before.offer.rating, &offer.rating).get())
+        }
+        _ => (0, Pace::PROMISED.get()),
     };
     Ok(Offered { offer: offer.clone(), leased, pace, shelf: 0 })
 }

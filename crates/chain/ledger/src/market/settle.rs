@@ -12,26 +12,13 @@ use opengpu_market::{
     score::{Pace, predict},
 };
 use opengpu_types::{
-    Address, Amount, Class, CloseReason, Ending, Event, Lease, LeaseId, LeasePhase, Measure,
-    Millis, Provider, Rating, Requirements, Task, Verdict, Work,
+    Address, Amount, CloseReason, Ending, Event, Lease, LeaseId, LeasePhase, Measure, Millis,
+    Provider, Rating, Requirements, Task, Verdict, Work,
 };
 
 /// A provider is paid for no more than so many thousandths of the time that its rating and the metered
 /// fuel lead to.
 const MOST_PACE: u64 = 4000;
-
-/// Whether a lease that ends like this is its provider's fault.
-const fn is_fault(reason: CloseReason) -> bool {
-    matches!(
-        reason,
-        CloseReason::Silent
-            | CloseReason::Late
-            | CloseReason::Refused
-            | CloseReason::Broken
-            | CloseReason::Refuted
-            | CloseReason::Unopened
-    )
-}
 
 /// Time that a lease is paid for: what was metered, but no longer than it ran until then, than it was
 /// allowed to run, or than its fuel can have taken. Work that was not committed to, also after the last
@@ -66,7 +53,29 @@ pub(crate) fn signed(lease: &Lease, longest: Millis, ended: Millis) -> Millis {
     lease.signed.min(ended.since(lease.began)).min(longest)
 }
 
+/// What that time of a lease is worth, as far as was agreed.
+fn worth(lease: &Lease, time: Millis, devices: u8) -> Amount {
+    let time = u128::from(time.0).saturating_mul(u128::from(devices));
+    lease.rate.mul_div(time, 1000).unwrap_or(Amount::CAP).min(lease.most)
+}
+
 impl<S: State> Market<'_, S> {
+    /// Frees what a lease cannot be paid any more when its work has ended, for whoever goes on.
+    pub(super) fn free_rest(&mut self, number: u8, task: &mut Task) -> Result<(), Halt> {
+        let range = || Corruption::OutOfRange("the rest of a lease");
+        let (now, requirements) = (self.now(), task.spec.requirements.clone());
+        let lease = lease_of(task, number)?;
+        let mut provider = self.state.must::<Providers>(lease.provider)?;
+        let offered = provider.offers.get(usize::from(lease.offer)).ok_or_else(range)?;
+        let time = payable(lease, &requirements, &offered.offer.rating, now);
+        let due = worth(lease, time, requirements.devices);
+        let rest = lease.most.minus(due).ok_or_else(range)?;
+        lease.most = due;
+        provider.exposure = provider.exposure.minus(rest).ok_or_else(range)?;
+        self.state.set::<Providers>(lease.provider, provider);
+        Ok(())
+    }
+
     /// Ends a lease: pays it, frees what it held and says so.
     pub(super) fn settle(
         &mut self,
@@ -96,9 +105,7 @@ impl<S: State> Market<'_, S> {
         }
         offered.leased = offered.leased.checked_sub(devices).ok_or_else(range)?;
         let class = offered.offer.class.clone();
-        let time = u128::from(paid_for.0).saturating_mul(u128::from(devices));
-        let amount = lease.rate.mul_div(time, 1000).unwrap_or(Amount::CAP);
-        let amount = amount.min(lease.most).min(escrow);
+        let amount = worth(lease, paid_for, devices).min(escrow);
 
         let lock = std::mem::take(&mut lease.lock);
         (lease.paid, lease.verdict) = (amount, verdict);
@@ -111,8 +118,13 @@ impl<S: State> Market<'_, S> {
         provider.leases.remove_sorted(&id);
         provider.exposure = provider.exposure.minus(most).ok_or_else(range)?;
         provider.locked = provider.locked.minus(lock).ok_or_else(range)?;
-        self.record(&mut provider, verdict, reason, paid_for);
-        if is_fault(reason) {
+        let record = &mut provider.reputation;
+        reputation::refresh(record, now, self.parameters.half_life);
+        reputation::lease_ended(record, reason, verdict, paid_for);
+        if reason == CloseReason::Silent {
+            self.miss(address, &mut provider)?;
+        }
+        if reputation::is_fault(reason) {
             self.slash(id, client, address, lock)?;
         } else {
             provider.stake = provider.stake.plus(lock).ok_or_else(range)?;
@@ -134,9 +146,6 @@ impl<S: State> Market<'_, S> {
             time: paid_for,
             paid: amount,
         });
-        if verdict == Some(Verdict::Refuted) {
-            self.undo(id, task)?;
-        }
         Ok(())
     }
 
@@ -145,28 +154,6 @@ impl<S: State> Market<'_, S> {
         let rung = self.rung(provider);
         let missing = rung.minimum.minus(rung.stake).unwrap_or_default();
         amount.mul_div(1, 2).unwrap_or_default().min(missing)
-    }
-
-    /// Counts how a lease ended.
-    fn record(
-        &self,
-        provider: &mut Provider,
-        verdict: Option<Verdict>,
-        reason: CloseReason,
-        time: Millis,
-    ) {
-        let record = &mut provider.reputation;
-        reputation::refresh(record, self.now(), self.parameters.half_life);
-        match verdict {
-            Some(Verdict::Refuted) => reputation::refuted(record),
-            Some(Verdict::Upheld) => reputation::upheld(record),
-            Some(Verdict::Inconclusive) | None => {}
-        }
-        if is_fault(reason) {
-            reputation::broken(record);
-        } else if matches!(reason, CloseReason::Completed | CloseReason::Failed) {
-            reputation::kept(record, time);
-        }
     }
 
     /// Takes a trust lock: half is burned, the client gets the other half.
@@ -186,26 +173,6 @@ impl<S: State> Market<'_, S> {
         bank::credit(self.state, client, to_client)?;
         let client = to_client;
         self.tell(Event::ProviderSlashed { provider, lease, amount, burned, client });
-        Ok(())
-    }
-
-    /// What a refuted lease led to counts no more: whoever went on from it stops, and the task goes back.
-    fn undo(&self, id: LeaseId, task: &mut Task) -> Result<(), Halt> {
-        let refuted = lease_of(task, id.number)?;
-        let (from, reached) = (refuted.from, refuted.commitment.map(|it| it.reached));
-        if matches!(task.spec.class, Class::Replicate(_)) {
-            return Ok(());
-        }
-        task.checkpoint = from;
-        if matches!(task.ending, Some(CloseReason::Completed | CloseReason::Failed)) {
-            task.ending = None;
-        }
-        let until = self.now().plus(self.parameters.grace);
-        for lease in task.leases.iter_mut() {
-            if reached.is_some() && lease.from == reached && lease.is_working() {
-                lease.phase = LeasePhase::Stopping { until, reason: CloseReason::Unfit };
-            }
-        }
         Ok(())
     }
 }

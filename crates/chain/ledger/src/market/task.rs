@@ -18,7 +18,7 @@ use opengpu_market::demand::{self, copies};
 use opengpu_types::{
     Address, Alarm, Allocating, Amount, Class, CloseReason, Contact, Event, Failure, Lease,
     LeaseId, LeasePhase, List, Millis, Money, RateUnit, Spec, Task, TaskId, TaskPhase, Trust,
-    Verdict,
+    Urgency, Verdict,
 };
 
 /// Longest time of a lease: thirty days.
@@ -277,20 +277,23 @@ impl<S: State> Market<'_, S> {
         let range = || Corruption::OutOfRange("the money of a task");
         task.refunded = task.refunded.plus(refund).ok_or_else(range)?;
         bank::credit(self.state, task.client, refund.plus(lock).ok_or_else(range)?)?;
-        self.forget(task.client, id)?;
+        self.forget(id, task, reason)?;
         task.phase = TaskPhase::Closed { reason, at: self.now() };
         let (client, paid, refunded) = (task.client, task.paid, task.refunded);
         self.tell(Event::TaskClosed { task: id, client, reason, paid, refunded });
         Ok(())
     }
 
-    /// Sets the alarm of a task, unless the pending one rings early enough.
+    /// Sets the alarm of a task, unless the pending one rings early enough. One that has ended is
+    /// collected when there is time for it.
     fn schedule(&mut self, id: TaskId, task: &mut Task) -> Result<(), Halt> {
         let Some(due) = self.due(task)? else { return Ok(()) };
-        if task.alarm > self.now() && task.alarm <= due {
-            return Ok(());
-        }
-        task.alarm = self.set_alarm(due, Alarm::Task(id))?;
+        let urgency = match task.is_closed() {
+            true => Urgency::Collection,
+            false if task.alarm > self.now() && task.alarm <= due => return Ok(()),
+            false => Urgency::Deadline,
+        };
+        task.alarm = self.set_alarm(due, urgency, Alarm::Task(id))?;
         Ok(())
     }
 

@@ -6,9 +6,9 @@
 //! | `Predicate` | the client's program, run by the referee in the block that takes the commitment |
 //! | others | nobody, if the client chose `fast` and the provider has stake; else it is upheld if nobody has objected in time |
 //!
-//! Audits enter here: they object.
+//! Every verdict is given by [`Market::judge`]; those of audits will be, too.
 
-use super::{Market, lease_of, predicate};
+use super::{Market, lease_of, lineage::Lineage, predicate};
 use crate::{
     error::{Halt, Stop},
     state::State,
@@ -35,8 +35,7 @@ impl<S: State> Market<'_, S> {
         match task.spec.class {
             // Nobody is left to compare it with.
             Class::Replicate(_) if ended && task.ending.is_some() => {
-                let verdict = Some(Verdict::Inconclusive);
-                Ok(self.settle(id, task, verdict, CloseReason::Inconclusive)?)
+                Ok(self.judge(id, task, Verdict::Inconclusive, reason)?)
             }
             Class::Replicate(_) if ended => {
                 // Long enough for a copy that is lost and begun anew.
@@ -52,15 +51,15 @@ impl<S: State> Market<'_, S> {
                 let witness = witness.ok_or(Failure::BadWitness)?;
                 predicate::check(witness, program, task.spec.input, output)?;
                 task.ending = task.ending.or(Some(reason));
-                Ok(self.uphold(id, task, reason)?)
+                Ok(self.judge(id, task, Verdict::Upheld, reason)?)
             }
             // Only outputs are compared and judged, so this one is lost; what is signed is paid.
             Class::Replicate(_) | Class::Predicate(_) => Ok(self.settle(id, task, None, reason)?),
             _ => {
-                if ended {
+                if !ended {
+                    Self::go_on_from(id.number, task)?;
+                } else if Lineage::of(task).is_grounded(id.number) {
                     task.ending = task.ending.or(Some(reason));
-                } else if let Some(commitment) = lease_of(task, id.number)?.commitment {
-                    task.checkpoint = Some(commitment.reached);
                 }
                 Ok(self.await_verdict(id, task, reason)?)
             }
@@ -82,17 +81,65 @@ impl<S: State> Market<'_, S> {
         }
         let until = self.now().plus(self.parameters.objection);
         lease_of(task, id.number)?.phase = LeasePhase::Committed { until, reason };
+        self.free_rest(id.number, task)
+    }
+
+    /// The next lease goes on from where this one came to, unless that counts no more.
+    pub(super) fn go_on_from(number: u8, task: &mut Task) -> Result<(), Halt> {
+        if let Some(commitment) = lease_of(task, number)?.commitment
+            && Lineage::of(task).is_grounded(number)
+        {
+            task.checkpoint = Some(commitment.reached);
+        }
         Ok(())
     }
 
-    /// Nobody has objected, or nobody can.
-    pub(super) fn uphold(
+    /// Gives the verdict about what a lease has committed to, which ends it: as `ended` says if it is
+    /// upheld. Whoever calls this has the right to say so: the chain itself when nobody has objected in
+    /// time, its referee, the other copies.
+    pub(super) fn judge(
         &mut self,
         id: LeaseId,
         task: &mut Task,
-        reason: CloseReason,
+        verdict: Verdict,
+        ended: CloseReason,
     ) -> Result<(), Halt> {
-        self.settle(id, task, Some(Verdict::Upheld), reason)
+        let reason = match verdict {
+            Verdict::Upheld => ended,
+            Verdict::Refuted => CloseReason::Refuted,
+            Verdict::Inconclusive => CloseReason::Inconclusive,
+        };
+        self.settle(id, task, Some(verdict), reason)?;
+        if verdict == Verdict::Refuted {
+            self.undo(id, task)?;
+        }
+        Ok(())
+    }
+
+    /// What a refuted lease led to counts no more: the task goes back, and whoever went on from it stops.
+    fn undo(&self, id: LeaseId, task: &mut Task) -> Result<(), Halt> {
+        if matches!(task.spec.class, Class::Replicate(_)) {
+            // No copy goes on from another.
+            return Ok(());
+        }
+        let from = lease_of(task, id.number)?.from;
+        let lineage = Lineage::of(task);
+        let (counts, ended) = (lineage.counts(task.checkpoint.as_ref()), lineage.is_ended());
+        let grounded: Vec<_> =
+            (0u8..).take(task.leases.len()).map(|number| lineage.is_grounded(number)).collect();
+        if !counts {
+            task.checkpoint = from;
+        }
+        if !ended && matches!(task.ending, Some(CloseReason::Completed | CloseReason::Failed)) {
+            task.ending = None;
+        }
+        let until = self.now().plus(self.parameters.grace);
+        for (lease, grounded) in task.leases.iter_mut().zip(grounded) {
+            if !grounded && lease.phase == LeasePhase::Running {
+                lease.phase = LeasePhase::Stopping { until, reason: CloseReason::Unfit };
+            }
+        }
+        Ok(())
     }
 
     /// When the last copy is in, outputs may be opened.
@@ -158,18 +205,21 @@ impl<S: State> Market<'_, S> {
             if !matches!(lease.phase, LeasePhase::Opening { .. }) {
                 continue;
             }
-            let (verdict, reason) = match (claim(lease), &agreed) {
-                // Whoever could not open it yet is not to blame.
-                (None, _) if !all => (Verdict::Inconclusive, CloseReason::Inconclusive),
-                (None, _) => (Verdict::Inconclusive, CloseReason::Unopened),
-                (Some(_), None) => (Verdict::Inconclusive, CloseReason::Inconclusive),
-                (Some(own), Some(agreed)) if own != *agreed => {
-                    (Verdict::Refuted, CloseReason::Refuted)
+            let (own, lease) = (claim(lease), LeaseId { task: id, number });
+            let verdict = match (own, &agreed) {
+                (None, _) if all => {
+                    let verdict = Some(Verdict::Inconclusive);
+                    self.settle(lease, task, verdict, CloseReason::Unopened)?;
+                    continue;
                 }
-                (Some(own), _) if own.completed => (Verdict::Upheld, CloseReason::Completed),
-                _ => (Verdict::Upheld, CloseReason::Failed),
+                // Whoever could not open it yet is not to blame.
+                (None, _) | (_, None) => Verdict::Inconclusive,
+                (Some(own), Some(agreed)) if own != *agreed => Verdict::Refuted,
+                (Some(_), Some(_)) => Verdict::Upheld,
             };
-            self.settle(LeaseId { task: id, number }, task, Some(verdict), reason)?;
+            let completed = own.is_some_and(|own| own.completed);
+            let ended = if completed { CloseReason::Completed } else { CloseReason::Failed };
+            self.judge(lease, task, verdict, ended)?;
         }
         self.stop_leases(id, task, CloseReason::Unfit)
     }
@@ -197,3 +247,6 @@ fn all_committed(task: &Task) -> bool {
     let committed = |lease: &&Lease| matches!(lease.phase, LeasePhase::Opening { .. });
     task.leases.iter().filter(committed).count() >= copies(&task.spec)
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,7 +38,7 @@ fn sample() -> (Memory, Executed, Memory) {
 
 /// A block in which the first task is paid and the client signs for the second, while the third takes
 /// bids.
-fn market_sample() -> (Memory, Executed, Memory) {
+pub(crate) fn market_sample() -> (Memory, Executed, Memory) {
     let mut bazaar = Bazaar::new(2);
     let mut fast = spec();
     fast.requirements.trust = Trust::Fast;
@@ -66,7 +66,7 @@ fn market_sample() -> (Memory, Executed, Memory) {
     (before, block, after)
 }
 
-fn task_where(state: &Memory, wanted: fn(&Task) -> bool) -> Key {
+pub(crate) fn task_where(state: &Memory, wanted: fn(&Task) -> bool) -> Key {
     let found = state.iter().find(|(_, entry)| match entry {
         Entry::Task(task) => wanted(task),
         _ => false,
@@ -74,7 +74,11 @@ fn task_where(state: &Memory, wanted: fn(&Task) -> bool) -> Key {
     *found.unwrap().0
 }
 
-fn corrupt_task(state: &mut Memory, wanted: fn(&Task) -> bool, change: impl FnOnce(&mut Task)) {
+pub(crate) fn corrupt_task(
+    state: &mut Memory,
+    wanted: fn(&Task) -> bool,
+    change: impl FnOnce(&mut Task),
+) {
     let key = task_where(state, wanted);
     corrupt(state, key, |entry| {
         let Entry::Task(task) = entry else { panic!() };
@@ -82,15 +86,15 @@ fn corrupt_task(state: &mut Memory, wanted: fn(&Task) -> bool, change: impl FnOn
     });
 }
 
-fn paid(task: &Task) -> bool {
+pub(crate) fn paid(task: &Task) -> bool {
     task.is_closed()
 }
 
-fn rented(task: &Task) -> bool {
+pub(crate) fn rented(task: &Task) -> bool {
     task.spec.segments == 0
 }
 
-fn lease(task: &mut Task) -> &mut Lease {
+pub(crate) fn lease(task: &mut Task) -> &mut Lease {
     task.leases.get_mut(0).unwrap()
 }
 
@@ -146,13 +150,13 @@ const MARKET_BUGS: &[(&str, Bug)] = &[
 ];
 
 /// Changes an entry of a state behind the ledger's back.
-fn corrupt(state: &mut Memory, key: Key, change: impl FnOnce(&mut Entry)) {
+pub(crate) fn corrupt(state: &mut Memory, key: Key, change: impl FnOnce(&mut Entry)) {
     let mut entry = state.get(&key).unwrap().unwrap().clone();
     change(&mut entry);
     state.commit([(key, Some(entry))]);
 }
 
-fn first_key(state: &Memory, wanted: fn(&Key) -> bool) -> Key {
+pub(crate) fn first_key(state: &Memory, wanted: fn(&Key) -> bool) -> Key {
     *state.iter().map(|(key, _)| key).find(|key| wanted(key)).unwrap()
 }
 
@@ -163,7 +167,7 @@ fn account(entry: &mut Entry) -> &mut Account {
     }
 }
 
-type Bug = fn(&mut Executed, &mut Memory);
+pub(crate) type Bug = fn(&mut Executed, &mut Memory);
 
 const BUGS: &[(&str, Bug)] = &[
     ("I1-conservation", |_, state| {
@@ -279,7 +283,7 @@ const BUGS: &[(&str, Bug)] = &[
 ];
 
 /// Changes the events of the block's own receipt and of its transactions.
-fn events(block: &mut Executed, change: impl Fn(&mut Vec<Event>)) {
+pub(crate) fn events(block: &mut Executed, change: impl Fn(&mut Vec<Event>)) {
     for receipt in &mut block.receipts {
         let mut events = receipt.events.to_vec();
         change(&mut events);

@@ -11,6 +11,7 @@
 mod atomic;
 mod bank;
 mod beacon;
+mod branches;
 mod demand_loading;
 mod duty;
 mod fees;

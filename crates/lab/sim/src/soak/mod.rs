@@ -15,7 +15,7 @@ mod author;
 mod cast;
 mod crowd;
 mod draft;
-mod keys;
+mod record;
 mod tally;
 mod trade;
 mod world;
@@ -35,6 +35,7 @@ use opengpu_types::{
     BeaconSignature, ChainId, ConsensusKey, Entry, Genesis, Height, Key, Millis, SeatSet,
     View as Turn,
 };
+use record::Records;
 
 /// The state as a block being executed sees it.
 type View<'a> = Overlay<&'a Memory>;
@@ -72,6 +73,9 @@ pub enum Fault {
     /// The ledger stopped.
     #[error(transparent)]
     Halt(#[from] Halt),
+    /// The record of an account is not what its events say.
+    #[error("reputation: {0}")]
+    Record(String),
     /// The network cannot begin.
     #[error(transparent)]
     Genesis(#[from] GenesisError),
@@ -85,6 +89,7 @@ pub struct Soak {
     author: Author,
     clock: Clock,
     tally: Tally,
+    records: Records,
 }
 
 /// Where the chain is, and who sleeps.
@@ -107,7 +112,8 @@ impl Soak {
             Clock { height: Height(0), time: genesis.time, view: Turn(0), absent: Vec::new() };
         let author = Author::new(cast, Dice::new(settings.seed));
         let (state, tally) = (Memory::default(), Tally::default());
-        Ok(Self { genesis, state, author, clock, tally })
+        let records = Records::new(genesis.parameters.market.half_life);
+        Ok(Self { genesis, state, author, clock, tally, records })
     }
 
     /// What happened so far.
@@ -148,8 +154,10 @@ impl Soak {
         let block = execution.finish().map_err(|(_, halt)| halt)?;
         invariant::check_block(&self.state, &block)?;
         self.author.observe(&block, context.height);
+        self.records.read(&block, context.time);
         self.state.commit(block.changes);
         invariant::check_state(&self.state)?;
+        self.records.compare(&self.state, context.time).map_err(Fault::Record)?;
         self.tally.blocks = self.tally.blocks.saturating_add(1);
         Ok(())
     }

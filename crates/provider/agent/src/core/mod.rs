@@ -430,6 +430,11 @@ impl Core {
             Subject::Provider => {
                 if answer == Answer::Applied && self.own.beating {
                     self.heard = self.heard.max(self.now);
+                    if let Some(provider) = &mut self.provider
+                        && provider.status == ProviderStatus::Silent
+                    {
+                        provider.status = ProviderStatus::Active;
+                    }
                 }
                 // A wish that took effect is not repeated by a look from before.
                 if let (Answer::Applied, Some(draining)) = (answer, self.own.draining)
@@ -516,11 +521,16 @@ impl Core {
         let draining = match provider.status {
             ProviderStatus::Active => false,
             ProviderStatus::Draining => true,
-            ProviderStatus::Leaving { .. } => wanted,
+            // Nothing is leased to it before it is heard of.
+            ProviderStatus::Leaving { .. } | ProviderStatus::Silent => wanted,
         };
+        let returns = provider.status == ProviderStatus::Silent && !wanted;
         let operation = if wanted != draining {
             self.own.draining = Some(wanted);
             MarketOperation::DrainProvider { draining: wanted }
+        } else if returns && !self.is_heard_soon() {
+            self.own.beating = true;
+            MarketOperation::Heartbeat
         } else if self.is_due() && self.is_working() && !self.is_heard_soon() {
             self.own.beating = true;
             MarketOperation::Heartbeat

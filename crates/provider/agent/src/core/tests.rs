@@ -248,7 +248,12 @@ impl World {
         let now = self.now;
         let until = now.plus(Millis(1_000));
         match operation {
-            MarketOperation::Heartbeat => self.provider.heard = now,
+            MarketOperation::Heartbeat => {
+                self.provider.heard = now;
+                if self.provider.status == ProviderStatus::Silent {
+                    self.provider.status = ProviderStatus::Active;
+                }
+            }
             MarketOperation::DrainProvider { draining } => {
                 let status =
                     if *draining { ProviderStatus::Draining } else { ProviderStatus::Active };
@@ -440,6 +445,22 @@ fn while_the_owner_is_there_no_leases_are_taken_and_later_they_are_again() {
     world.tell(Input::Wished(Wish::Drain));
     world.answer(true, true);
     assert_eq!(world.provider.status, ProviderStatus::Draining);
+}
+
+#[test]
+fn whoever_was_silent_reports_back_once_unless_its_owner_wants_no_leases() {
+    let mut world = World::new(fixture::task());
+    world.provider.status = ProviderStatus::Silent;
+    world.tell(Input::Wished(Wish::Pause));
+    world.look();
+    world.answer(true, true);
+    assert_eq!(world.provider.status, ProviderStatus::Silent);
+    world.tell(Input::Wished(Wish::Work));
+    world.answer(true, true);
+    assert_eq!(world.provider.status, ProviderStatus::Active);
+    world.pass(60_000);
+    world.answer(true, true);
+    assert_eq!(world.applied, [MarketOperation::Heartbeat]);
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Auctions: sealed, opened, cleared; who does not open loses the pledge.
 
-use super::bazaar::{Bazaar, RATE, contact, ended, first, offer, provider, spec};
+use super::bazaar::{
+    Bazaar, RATE, commitment, contact, ended, first, offer, provider, second, spec,
+};
 use crate::support::{CHAIN, alice, bob};
 use opengpu_market::auction::seal;
 use opengpu_types::{
-    Address, Allocating, Amount, Class, CloseReason, Event, Failure, MarketOperation, Offer,
+    Address, Allocating, Amount, Class, CloseReason, Event, Failure, Leave, MarketOperation, Offer,
     Operation, SignedTransaction, Spec, TaskId, TaskPhase, Text, Trust,
 };
 
@@ -273,7 +275,7 @@ fn a_lease_takes_as_many_devices_as_it_needs() {
     assert!(bazaar.task(other).leases.is_empty(), "one device is left");
     bazaar.act(&alice(), MarketOperation::CancelTask { task: other });
     bazaar.work(10_000);
-    let mut done = super::bazaar::commitment(8, 10_000);
+    let mut done = commitment(8, 10_000);
     done.usage.time = opengpu_types::Millis(10_000);
     bazaar.commit(0, first(id), done);
     let events = bazaar.wait(2_000);
@@ -321,4 +323,37 @@ fn there_are_so_many_bids_for_a_task_at_most() {
     let cancel = Operation::Market(MarketOperation::CancelTask { task: id });
     let cancel = bazaar.network.tx(&alice(), cancel).sign();
     bazaar.network.apply(cancel);
+}
+
+#[test]
+fn what_is_left_of_a_lost_lease_is_auctioned_from_its_checkpoint() {
+    let mut bazaar = Bazaar::new(3);
+    let id = bazaar.submit(auction(), 5);
+    bazaar.bid(0, id, RATE);
+    bazaar.end_bidding(id);
+    bazaar.open(0, id, RATE);
+    bazaar.end_opening(id);
+    let whole = bazaar.lease(id, 0).predicted;
+    bazaar.work(4_000);
+    bazaar.commit(0, first(id), commitment(6, 4_000));
+    bazaar.release(0, first(id), Leave::OwnerReturned);
+    assert!(matches!(bazaar.task(id).phase, TaskPhase::Bidding { .. }));
+    for number in 1..3 {
+        bazaar.bid(number, id, RATE * 2 * u128::from(number));
+    }
+    let predicted = bazaar.auction(id).bids[0].predicted;
+    assert_eq!(predicted.0, whole.0 / 4, "two of eight segments are left");
+    bazaar.end_bidding(id);
+    for number in 1..3 {
+        bazaar.open(number, id, RATE * 2 * u128::from(number));
+    }
+    bazaar.end_opening(id);
+    let next = bazaar.lease(id, 1);
+    assert_eq!((next.provider, next.rate), (provider(1).address(), Amount(RATE * 4)));
+    assert_eq!((next.from, next.predicted), (Some(commitment(6, 0).reached), predicted));
+    bazaar.work(2_000);
+    bazaar.commit(1, second(id), commitment(8, 2_000));
+    let events = bazaar.wait(2_000);
+    assert_eq!(ended(&events), Some(CloseReason::Completed));
+    assert_eq!(bazaar.task(id).paid, Amount(RATE * 400 + RATE * 8), "each for its part");
 }

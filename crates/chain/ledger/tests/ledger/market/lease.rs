@@ -1,14 +1,15 @@
 //! Leases: vanishing providers, checkpoints, handing over, deadlines, what nobody may do.
 
 use super::bazaar::{
-    Bazaar, RATE, SEGMENTS, closed, commitment, ended, first, provider, second, session, spec,
+    Bazaar, RATE, SEGMENTS, closed, commitment, ended, first, offer, provider, second, session,
+    spec,
 };
 use crate::support::{CHAIN, alice};
 use commonware_cryptography::Signer as _;
 use opengpu_market::auction::seal;
 use opengpu_types::{
     Amount, CloseReason, Commitment, Ending, Event, Failure, LeaseId, LeasePhase, Leave,
-    MarketOperation, Millis, SegmentIndex, Spec, TaskId, TaskPhase, Trust,
+    MarketOperation, Millis, Outcome, ProviderStatus, SegmentIndex, Spec, TaskId, TaskPhase, Trust,
 };
 use opengpu_verify::statement;
 
@@ -127,8 +128,10 @@ fn who_was_silent_or_gave_back_may_bid_again_a_few_times_and_who_refused_may_not
     let id = bazaar.submit(patient.clone(), 5);
     bazaar.wait(bazaar.network.genesis.parameters.market.silence.0 + 3_000);
     assert_eq!(bazaar.lease(id, 0).phase, LeasePhase::Closed { reason: CloseReason::Silent });
-    // It may be dead: it is not taken without a bid.
+    // It may be dead: it is not taken without a bid, and bids when it was heard of.
     assert!(matches!(bazaar.task(id).phase, TaskPhase::Bidding { .. }));
+    assert_eq!(bazaar.fail(&provider(0), sealed(id)), Failure::UnfitOffer);
+    bazaar.act(&provider(0), MarketOperation::Heartbeat);
     for number in 1..3 {
         bazaar.bid(0, id, RATE);
         bazaar.end_bidding(id);
@@ -226,6 +229,46 @@ fn a_rental_that_runs_its_whole_time_has_completed() {
     assert_eq!(lease.paid, Amount(RATE * 50));
     assert_eq!(bazaar.provider(0).stake, Amount::whole(200));
     assert!(bazaar.task(id).is_closed());
+}
+
+#[test]
+fn who_was_silent_is_off_the_shelves_until_it_is_heard_of() {
+    let mut bazaar = Bazaar::empty();
+    bazaar.register(0, &[offer(RATE)], Amount::ZERO);
+    let patient = Spec { patience: Millis(3_600_000), ..spec() };
+    let id = bazaar.submit(patient, 1);
+    let silence = bazaar.network.genesis.parameters.market.silence.0;
+    let events = bazaar.wait(silence + 3_000);
+    assert_eq!(closed(&events)[0].0, CloseReason::Silent);
+    let address = provider(0).address();
+    let drained = Event::ProviderDrained { provider: address, draining: true };
+    assert!(events.contains(&drained));
+    assert_eq!(bazaar.provider(0).status, ProviderStatus::Silent);
+    let other = bazaar.submit(spec(), 1);
+    assert!(bazaar.task(other).leases.is_empty(), "nobody waits for the dead");
+    // Back again, free of fees, once.
+    let beat = |bazaar: &mut Bazaar| bazaar.act_free(&provider(0), MarketOperation::Heartbeat);
+    assert_eq!(beat(&mut bazaar), Ok(Outcome::Applied));
+    assert_eq!(bazaar.provider(0).status, ProviderStatus::Active);
+    assert!(beat(&mut bazaar).is_err(), "no duty any more");
+    let third = bazaar.submit(spec(), 1);
+    assert_eq!(bazaar.lease(third, 0).provider, address);
+    assert!(!bazaar.task(id).is_closed() && !bazaar.task(other).is_closed());
+}
+
+#[test]
+fn one_who_was_silent_drains_and_leaves_like_others() {
+    let mut bazaar = Bazaar::new(1);
+    bazaar.submit(fast(), 1);
+    bazaar.wait(bazaar.network.genesis.parameters.market.silence.0 + 3_000);
+    assert_eq!(bazaar.provider(0).status, ProviderStatus::Silent);
+    let drain = |draining| MarketOperation::DrainProvider { draining };
+    bazaar.act(&provider(0), drain(true));
+    bazaar.act(&provider(0), MarketOperation::Heartbeat);
+    assert_eq!(bazaar.provider(0).status, ProviderStatus::Draining, "that was its wish");
+    bazaar.act(&provider(0), drain(false));
+    bazaar.act(&provider(0), MarketOperation::LeaveProvider);
+    assert!(matches!(bazaar.provider(0).status, ProviderStatus::Leaving { .. }));
 }
 
 #[test]

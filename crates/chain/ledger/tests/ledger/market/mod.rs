@@ -1,5 +1,6 @@
 //! The market: providers, tasks, auctions, leases and what they are paid.
 
+mod agenda;
 mod auction;
 pub(crate) mod bazaar;
 pub(crate) mod lease;

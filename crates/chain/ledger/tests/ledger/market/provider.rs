@@ -4,7 +4,7 @@ use super::bazaar::{Bazaar, RATE, commitment, contact, first, offer, provider, s
 use crate::support::{alice, bob, stranger};
 use opengpu_ledger::{Invalid, opening_nonce, tables::Providers};
 use opengpu_types::{
-    Amount, CloseReason, Event, Failure, List, MarketOperation, Offer, Operation, Outcome,
+    Amount, CloseReason, Event, Failure, List, MarketOperation, Millis, Offer, Operation, Outcome,
     ProviderStatus, SealPublicKey, SessionKey, Trust,
 };
 
@@ -200,4 +200,38 @@ fn the_index_of_a_class_counts_what_is_offered_and_leased() {
     assert_eq!((bazaar.index().offered, bazaar.index().leased), (3, 3));
     bazaar.work(61_000);
     assert!(bazaar.index().rate > start, "all were leased for a period");
+}
+
+#[test]
+fn an_index_outlasts_edits_and_absence_of_its_only_provider_for_a_while() {
+    let mut bazaar = Bazaar::new(1);
+    let start = bazaar.index().rate;
+    bazaar.submit(spec(), 1);
+    bazaar.work(61_000);
+    assert!(bazaar.index().rate > start);
+    let key = provider(0);
+    let same = |bazaar: &Bazaar| assert!(bazaar.index().rate > start, "it began anew");
+    bazaar.act(&key, edit(&[offer(RATE * 2)]));
+    same(&bazaar);
+    for draining in [true, false] {
+        bazaar.act(&key, MarketOperation::DrainProvider { draining });
+        same(&bazaar);
+    }
+    bazaar.act(&key, edit(&[]));
+    same(&bazaar);
+    let period = bazaar.network.genesis.parameters.market.index_period.0;
+    let pass = |bazaar: &mut Bazaar, periods: u64| {
+        bazaar.network.step = Millis(10_000);
+        bazaar.network.idle(periods * period / 10_000);
+        bazaar.network.step = Millis(200);
+    };
+    pass(&mut bazaar, 60);
+    bazaar.act(&key, edit(&[offer(RATE)]));
+    same(&bazaar);
+    bazaar.act(&key, edit(&[]));
+    pass(&mut bazaar, 60);
+    same(&bazaar);
+    pass(&mut bazaar, 6);
+    let id = opengpu_types::ClassIndex::id(&offer(1).class);
+    assert!(bazaar.network.find::<opengpu_ledger::tables::ClassIndexes>(id).is_none());
 }

@@ -1,10 +1,10 @@
 //! What is paid: bounds on time, and the same in any sequence.
 
-use super::bazaar::{Bazaar, RATE, closed, commitment, first, offer, provider, spec};
+use super::bazaar::{Bazaar, RATE, closed, commitment, contact, first, offer, provider, spec};
 use super::lease::claim;
 use crate::support::alice;
 use opengpu_types::{
-    Amount, Commitment, Ending, Failure, Leave, MarketOperation, Millis, Offer, Operation,
+    Amount, Commitment, Ending, Failure, Leave, List, MarketOperation, Millis, Offer, Operation,
     ProgramKind, Trust, Usage,
 };
 
@@ -92,7 +92,19 @@ fn a_provider_that_is_slower_than_its_rating_is_predicted_slower_next_time() {
     bazaar.commit(0, first(id), commitment(8, 40_000));
     bazaar.wait(2_000);
     let id = bazaar.submit(spec(), 5);
-    assert!(bazaar.lease(id, 0).predicted > Millis(13_000));
+    let predicted = bazaar.lease(id, 0).predicted;
+    assert!(predicted > Millis(13_000));
+    // Another word about the same devices changes nothing.
+    bazaar.commit(0, first(id), commitment(0, 0));
+    bazaar.release(0, first(id), Leave::OwnerReturned);
+    bazaar.wait(2_000);
+    let mut boast = offer(RATE);
+    boast.rating.integers *= 10;
+    let offers = List::new(vec![boast]).unwrap();
+    let edit = MarketOperation::EditProvider { contact: contact(), offers };
+    bazaar.act(&provider(0), edit);
+    let id = bazaar.submit(spec(), 5);
+    assert_eq!(bazaar.lease(id, 0).predicted, predicted);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use super::bazaar::{
 use crate::support::{alice, bob, permille};
 use opengpu_ledger::tables::{Clients, Tasks};
 use opengpu_types::{
-    Allocating, Amount, Class, Client, CloseReason, Failure, LeasePhase, MarketOperation, Millis,
-    Money, Operation, Purpose, RateUnit, Spec, TaskPhase, Text, Trust,
+    Allocating, Amount, Class, Client, CloseReason, Entry, Failure, Key, LeasePhase, Leave,
+    MarketOperation, Millis, Money, Operation, Purpose, RateUnit, Spec, TaskPhase, Text, Trust,
 };
 
 fn submit(spec: Spec, budget: Money, escrow: Amount) -> MarketOperation {
@@ -242,6 +242,60 @@ fn dollars_are_converted_when_a_task_is_awarded() {
     let id = bazaar.act(&alice(), submit(fair, dollars(Amount::ONE), Amount::whole(3)));
     let id = opengpu_types::TaskId::of(&id, 0);
     assert_eq!(bazaar.lease(id, 0).most, Amount::whole(2), "a dollar is all that it may cost");
+}
+
+#[test]
+fn a_dollar_counts_as_what_it_is_worth_at_the_award() {
+    let mut bazaar = Bazaar::new(1);
+    let dollars = |amount| Money { amount, unit: RateUnit::Usd };
+    let mut priced = Spec { allocating: Allocating::Auction, ..spec() };
+    priced.requirements.cap = dollars(Amount(RATE * 2));
+    priced.requirements.longest = Millis(3_600_000);
+    // Two tokens for a dollar when it is submitted, one and a half when it is awarded.
+    let id = bazaar.act(&alice(), submit(priced, dollars(Amount::ONE), Amount::whole(3)));
+    let id = opengpu_types::TaskId::of(&id, 0);
+    bazaar.bid(0, id, RATE);
+    let mut parameters = bazaar.network.genesis.parameters;
+    parameters.market.dollar = Amount(Amount::ONE.0 * 3 / 2);
+    let entry = Entry::Parameters(parameters.into());
+    bazaar.network.state.commit([(Key::Parameters, Some(entry))]);
+    bazaar.end_bidding(id);
+    bazaar.open(0, id, RATE);
+    bazaar.end_opening(id);
+    let lease = bazaar.lease(id, 0);
+    assert_eq!(lease.most, Amount(Amount::ONE.0 * 3 / 2), "all of the budget");
+    // Nobody else bid: it is paid the most that the client pays, in today's tokens.
+    assert_eq!(lease.rate, Amount(RATE * 3));
+}
+
+#[test]
+fn a_client_is_judged_by_tasks_that_came_to_an_end_or_that_nobody_could_begin() {
+    let mut bazaar = Bazaar::new(3);
+    let record = |bazaar: &Bazaar| {
+        let reputation = bazaar.client().reputation;
+        (reputation.kept, reputation.broken)
+    };
+    // Cancelled while somebody works on it: that is paid, and no merit.
+    let id = bazaar.submit(spec(), 1);
+    bazaar.act(&alice(), MarketOperation::CancelTask { task: id });
+    bazaar.release(0, first(id), Leave::OwnerReturned);
+    assert!(bazaar.task(id).is_closed());
+    assert_eq!(record(&bazaar), (0, 0));
+    // Nobody is told what to run.
+    let id = bazaar.submit(Spec { patience: Millis(0), ..spec() }, 1);
+    for number in 0..3 {
+        assert_eq!(record(&bazaar), (0, 0));
+        let lease = opengpu_types::LeaseId { task: id, number };
+        bazaar.release(number, lease, Leave::OwnerReturned);
+    }
+    let events = bazaar.wait(10_000);
+    assert_eq!(ended(&events), Some(CloseReason::NoProvider));
+    assert_eq!(record(&bazaar), (0, 1000));
+    let id = bazaar.submit(spec(), 1);
+    bazaar.work(1_000);
+    bazaar.commit(0, first(id), commitment(8, 1_000));
+    bazaar.wait(2_000);
+    assert_eq!(record(&bazaar), (1000, 1000));
 }
 
 #[test]

@@ -1,0 +1,98 @@
+//! Reputation once more, from events alone: what the chain keeps of providers and clients must be what
+//! anyone can compute who reads the receipts.
+
+use opengpu_ledger::{Executed, Memory};
+use opengpu_market::reputation;
+use opengpu_types::{Address, CloseReason, Entry, Event, Key, Millis, Reputation, TaskId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What events say of everybody.
+#[derive(Debug)]
+pub(super) struct Records {
+    half_life: Millis,
+    providers: BTreeMap<Address, Reputation>,
+    clients: BTreeMap<Address, Reputation>,
+    /// Who gave an open task back with nothing.
+    unbegun: BTreeMap<TaskId, BTreeSet<Address>>,
+}
+
+impl Records {
+    pub(super) const fn new(half_life: Millis) -> Self {
+        Self {
+            half_life,
+            providers: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            unbegun: BTreeMap::new(),
+        }
+    }
+
+    /// Reads the receipts of a block.
+    pub(super) fn read(&mut self, block: &Executed, now: Millis) {
+        for event in block.receipts.iter().flat_map(|receipt| receipt.events.iter()) {
+            self.hear(event, now);
+        }
+    }
+
+    fn hear(&mut self, event: &Event, now: Millis) {
+        let begun = Reputation { halved: now, ..Reputation::default() };
+        match *event {
+            Event::ProviderOpened { provider, .. } => {
+                self.providers.insert(provider, begun);
+            }
+            Event::ProviderClosed { provider, .. } => {
+                self.providers.remove(&provider);
+            }
+            Event::TaskOpened { client, .. } => {
+                self.clients.entry(client).or_insert(begun);
+            }
+            Event::ClientClosed { client, .. } => {
+                self.clients.remove(&client);
+            }
+            Event::LeaseClosed { lease, provider, reason, verdict, root, time, .. } => {
+                if let Some(record) = self.providers.get_mut(&provider) {
+                    reputation::refresh(record, now, self.half_life);
+                    reputation::lease_ended(record, reason, verdict, time);
+                }
+                if reason == CloseReason::Released && root.is_none() {
+                    self.unbegun.entry(lease.task).or_default().insert(provider);
+                }
+            }
+            Event::TaskClosed { task, client, reason, .. } => {
+                let unbegun = self.unbegun.remove(&task).map_or(0, |providers| providers.len());
+                if let Some(record) = self.clients.get_mut(&client) {
+                    reputation::refresh(record, now, self.half_life);
+                    reputation::task_ended(record, reason, unbegun);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Says whose record on chain is another one.
+    pub(super) fn compare(&self, state: &Memory, now: Millis) -> Result<(), String> {
+        let (mut providers, mut clients) = (self.providers.clone(), self.clients.clone());
+        for (key, entry) in state.iter() {
+            let (address, kept, told) = match (key, entry) {
+                (Key::Provider(address), Entry::Provider(it)) => {
+                    (address, it.reputation, providers.remove(address))
+                }
+                (Key::Client(address), Entry::Client(it)) => {
+                    (address, it.reputation, clients.remove(address))
+                }
+                _ => continue,
+            };
+            let today = |mut record: Reputation| {
+                reputation::refresh(&mut record, now, self.half_life);
+                record
+            };
+            let (kept, told) = (today(kept), told.map(today));
+            if told != Some(kept) {
+                return Err(format!("{address} has {kept:?}, its events say {told:?}"));
+            }
+        }
+        match providers.into_keys().chain(clients.into_keys()).next() {
+            Some(address) => Err(format!("{address} has no record, its events say otherwise")),
+            None => Ok(()),
+        }
+    }
+}
