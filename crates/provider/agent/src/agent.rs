@@ -21,6 +21,7 @@ use crate::presence::Presence;
 use crate::questions::Questions;
 use crate::reception::Reception;
 use crate::record::Records;
+use crate::room::Room;
 use opengpu_crypto::SealKeypair;
 use opengpu_exec::Launch;
 use opengpu_link::folder::FolderLimits;
@@ -166,6 +167,8 @@ pub struct Status {
     pub stored: u64,
     /// Bytes that are held for other providers' leases.
     pub holding: u64,
+    /// Whether its disk is full.
+    pub full: bool,
     /// What it was paid since it was started.
     pub earned: Earned,
 }
@@ -214,12 +217,14 @@ impl Agent {
         let (board, clock) = (Board::default(), Clock::new(chain.tip()?.time));
         let (sender, receiver) = mpsc::channel();
         let inbox = Inbox(sender);
+        let room = Room::of(&config.folder);
         let depot = Depot {
             chain: chain.id(),
             sealing: sealing.clone(),
             store,
             programs: config.folder.join("programs"),
             limits: config.limits,
+            room: room.clone(),
         };
         let (runtime, neighbours) = (runtime()?, Neighbours::default());
         let custody = Custody::open(
@@ -230,7 +235,14 @@ impl Agent {
             neighbours.clone(),
         )?;
         let lent = Lent::default();
-        let door = Door { board: board.clone(), custody: custody.clone(), lent: lent.clone() };
+        let door = Door {
+            board: board.clone(),
+            custody: custody.clone(),
+            lent: lent.clone(),
+            store: depot.store.clone(),
+            room,
+            inbox: inbox.clone(),
+        };
         let router = router(&door, &depot, &records, &inbox);
         let endpoint = runtime.block_on(Endpoint::bind(config.link.clone(), router, door));
         let endpoint = Arc::new(endpoint?);
@@ -399,6 +411,7 @@ impl Parts {
             runs: BTreeMap::new(),
             kept,
             swept: Instant::now(),
+            full: false,
         };
         let earned = Arc::<Mutex<Earned>>::default();
         let lookout = Lookout {

@@ -151,6 +151,13 @@ impl Board {
         self.find(lease).filter(|posted| posted.client() == remote)
     }
 
+    /// Open leases of a client.
+    pub(crate) fn open_of(&self, remote: EndpointId) -> Vec<LeaseId> {
+        let all = self.lock();
+        let own = all.iter().filter(|(_, posted)| posted.open && posted.client() == remote);
+        own.map(|(lease, _)| *lease).collect()
+    }
+
     /// Lets the client of a lease fetch something.
     pub(crate) fn show(&self, lease: LeaseId, artifact: ArtifactId) {
         if let Some(posted) = self.lock().get_mut(&lease) {

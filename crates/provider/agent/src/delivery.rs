@@ -5,6 +5,7 @@
 //! against the task. Nothing that fails leaves more than a folder that is swept.
 
 use crate::record::Record;
+use crate::room::Room;
 use crate::witness;
 use opengpu_crypto::{ContentHasher, SealKeypair};
 use opengpu_exec::program::Program;
@@ -33,6 +34,9 @@ pub(crate) enum Undelivered {
     /// It is not what the task says.
     #[error("it is not what the task says: {0}")]
     Wrong(String),
+    /// There is no room for it.
+    #[error("the disk has no room for it")]
+    NoRoom,
     /// This machine failed.
     #[error("it cannot be kept: {0}")]
     Failed(#[from] io::Error),
@@ -73,6 +77,7 @@ pub(crate) struct Depot {
     /// Programs by their id.
     pub(crate) programs: PathBuf,
     pub(crate) limits: FolderLimits,
+    pub(crate) room: Room,
 }
 
 impl Depot {
@@ -85,6 +90,7 @@ impl Depot {
         record: &Record,
         salt: [u8; 32],
     ) -> Result<(), Undelivered> {
+        self.check_room(brief)?;
         let program = self.program(task, &brief.program)?;
         record.begin()?;
         let limit = witness::most_input(task, program.manifest.limits.input);
@@ -95,6 +101,15 @@ impl Depot {
         }
         witness::take(&self.store, task, record)?;
         Ok(record.finish(salt)?)
+    }
+
+    /// Whether what was sent can be opened beside what it came as.
+    fn check_room(&self, brief: &Brief) -> Result<(), Undelivered> {
+        let mut bytes = 0u64;
+        for grant in [&brief.input].into_iter().chain(&brief.state) {
+            bytes = bytes.saturating_add(self.store.whole(&grant.artifact)?.outline().size());
+        }
+        if self.room.has(bytes) { Ok(()) } else { Err(Undelivered::NoRoom) }
     }
 
     /// The program of a task that is here.
@@ -202,6 +217,7 @@ mod tests {
             store: Store::open(&folder.path().join("store"), Quota::of(1 << 20)).unwrap(),
             programs: folder.path().join("programs"),
             limits: FolderLimits::default(),
+            room: Room::of(folder.path()),
         };
         depot.sweep(&BTreeSet::new(), Duration::ZERO).unwrap();
         let [wanted, other] = [1, 2].map(|byte| ProgramId(Digest([byte; 32])));

@@ -21,7 +21,7 @@ use crate::run::{Controls, Run};
 use crate::witness;
 use opengpu_exec::Launch;
 use opengpu_types::{
-    Address, ChainId, LeaseId, LeasePhase, MarketOperation, Millis, Outcome, Task, TaskId,
+    Address, ChainId, Ending, LeaseId, LeasePhase, MarketOperation, Millis, Outcome, Task, TaskId,
 };
 use opengpu_verify::trace::Owner;
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,6 +102,8 @@ pub(crate) struct Desk {
     /// Tasks whose outputs were on disk at the start.
     pub(crate) kept: BTreeSet<TaskId>,
     pub(crate) swept: Instant,
+    /// Whether the disk was full when it was last looked at.
+    pub(crate) full: bool,
 }
 
 impl Desk {
@@ -123,6 +125,7 @@ impl Desk {
             if self.stop.load(Ordering::SeqCst) {
                 break;
             }
+            self.look_at_disk();
             wake = self.apply(input);
             self.sweep();
         }
@@ -140,25 +143,50 @@ impl Desk {
         if let Input::Ended { lease, .. } = &input {
             self.runs.remove(lease);
         }
-        let (mut wake, mut failed) = (None, false);
+        let (mut wake, mut unkept) = (None, BTreeSet::new());
         for effect in self.core.apply(self.clock.now(), input) {
             debug!(?effect);
             match effect {
                 Effect::WakeAt(at) => wake = Some(at),
                 // What could not be kept is not sent either: a later turn tries again.
-                Effect::Submit { subject, .. } if failed => {
-                    self.inbox.tell(Input::Submitted { subject, answer: Answer::Unavailable });
+                Effect::Submit { subject, ref operation }
+                    if unkept.contains(&subject) || self.is_lost(operation) =>
+                {
+                    self.inbox.tell(Input::Submitted { subject, answer: Answer::Unkept });
                 }
                 effect => {
+                    let subject = effect.keeps();
                     if let Err(error) = self.carry_out(effect) {
-                        error!(%error, "the disk failed");
-                        failed = true;
+                        error!(%error, ?subject, "the disk failed");
+                        unkept.extend(subject);
                     }
                 }
             }
         }
         self.show();
         wake
+    }
+
+    /// Whether an operation commits to a state that a full disk lets nobody fetch.
+    fn is_lost(&self, operation: &MarketOperation) -> bool {
+        let open = matches!(operation, MarketOperation::CommitTrace { commitment, .. }
+            if commitment.ending == Ending::Open);
+        open && self.depot.room.look()
+    }
+
+    /// Tells the core when the disk is full, and when there is room again.
+    fn look_at_disk(&mut self) {
+        let full = self.depot.room.look();
+        if full == self.full {
+            return;
+        }
+        self.full = full;
+        let free = self.depot.room.free();
+        match full {
+            true => warn!(free, "the disk is full: no leases are taken until there is room"),
+            false => info!(free, "the disk has room again"),
+        }
+        self.apply(Input::Disk { full });
     }
 
     /// Lets sessions know of the leases in these tasks.
@@ -247,6 +275,7 @@ impl Desk {
             log: posted.log,
             inbox: self.inbox.clone(),
             controls: controls.clone(),
+            room: self.depot.room.clone(),
             keep: self.clock.now().plus(self.keep),
         };
         match spawn("agent-run", move || run.carry_out()) {
@@ -273,6 +302,7 @@ impl Desk {
             bids: self.core.bids().collect(),
             stored: self.depot.store.used(),
             holding: self.custody.bytes(),
+            full: self.full,
             earned: Earned::default(),
         };
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;

@@ -2,18 +2,23 @@
 //!
 //! | who | gets in | reads | leaves |
 //! |---|---|---|---|
-//! | client of a lease | yes | what its lease shows | inputs, while it is open |
+//! | client of a lease | yes | what its lease shows | inputs, while it is open and there is room |
 //! | client of what is held here | yes | what is held of its leases | nothing |
 //! | another provider | yes | what we want it to hold | what may be held ([`Custody`]) |
 //! | anybody else | no | | |
 
 use crate::board::Board;
+use crate::core::Input;
 use crate::custody::Custody;
+use crate::desk::Inbox;
 use crate::lending::Lent;
+use crate::room::Room;
 use opengpu_link::EndpointId;
+use opengpu_link::Store;
 use opengpu_link::session::Gate;
 use opengpu_link::transfer::{Keep, Policy};
 use opengpu_types::ArtifactId;
+use tracing::warn;
 
 /// The door of an agent.
 #[derive(Clone)]
@@ -21,6 +26,25 @@ pub(crate) struct Door {
     pub(crate) board: Board,
     pub(crate) custody: Custody,
     pub(crate) lent: Lent,
+    pub(crate) store: Store,
+    pub(crate) room: Room,
+    pub(crate) inbox: Inbox,
+}
+
+impl Door {
+    /// Whether what a client sends can be kept, as it comes and opened. If not, its leases that did not
+    /// begin are given back.
+    fn has_room(&self, remote: EndpointId, wish: &Keep) -> bool {
+        let new = if self.store.contains(&wish.artifact) { 0 } else { wish.size };
+        if self.room.has(wish.size.saturating_add(new)) {
+            return true;
+        }
+        for lease in self.board.open_of(remote) {
+            warn!(%lease, bytes = wish.size, "no room on the disk for what its client sends");
+            self.inbox.tell(Input::NoRoom { lease });
+        }
+        false
+    }
 }
 
 impl Gate for Door {
@@ -37,6 +61,6 @@ impl Policy for Door {
     }
 
     fn may_keep(&self, remote: EndpointId, wish: &Keep) -> bool {
-        self.board.may_keep(remote, wish)
+        self.board.may_keep(remote, wish) && self.has_room(remote, wish)
     }
 }

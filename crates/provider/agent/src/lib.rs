@@ -41,6 +41,7 @@ pub mod presence;
 mod questions;
 mod reception;
 pub mod record;
+mod room;
 mod run;
 mod witness;
 

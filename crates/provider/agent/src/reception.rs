@@ -59,6 +59,14 @@ impl Reception {
                         self.inbox.tell(Input::Misbriefed { lease });
                         Refusal::Invalid
                     }
+                    Undelivered::NoRoom => {
+                        self.inbox.tell(Input::NoRoom { lease });
+                        Refusal::Busy
+                    }
+                    Undelivered::Failed(_) if self.depot.room.look() => {
+                        self.inbox.tell(Input::NoRoom { lease });
+                        Refusal::Busy
+                    }
                     Undelivered::Failed(_) => Refusal::Failed,
                 };
                 exchange.refuse(refusal).await

@@ -8,6 +8,7 @@ use crate::core::{How, Input};
 use crate::desk::Inbox;
 use crate::parcel;
 use crate::record::{Pen, Record};
+use crate::room::Room;
 use crate::witness;
 use opengpu_exec::program::Program;
 use opengpu_exec::{Data, Errand, Fault, Launch, Standing, StartError, Supervisor, artifact};
@@ -98,6 +99,7 @@ pub(crate) struct Run {
     pub(crate) log: Arc<Log>,
     pub(crate) inbox: Inbox,
     pub(crate) controls: Controls,
+    pub(crate) room: Room,
     /// Until when the output is kept.
     pub(crate) keep: Millis,
 }
@@ -147,10 +149,28 @@ impl Run {
         if let Err(error) = &published {
             warn!(lease = %self.lease, %error, "the output is not published");
         }
+        let (commitment, how) = self.held_against_the_disk(commitment, how, published.is_ok());
         let ending = commitment.map_or(Ending::Open, |commitment| commitment.ending);
         self.log.end(ending);
         info!(lease = %self.lease, ?how, "the run has ended");
         self.inbox.tell(Input::Ended { lease: self.lease, commitment, how });
+    }
+
+    /// On a full disk nothing is over: what failed may work elsewhere, and what is not published is
+    /// nobody's.
+    fn held_against_the_disk(
+        &self,
+        commitment: Option<Commitment>,
+        how: How,
+        published: bool,
+    ) -> (Option<Commitment>, How) {
+        let completed = commitment.is_some_and(|it| it.ending == Ending::Completed);
+        let spared = matches!(how, How::Halted | How::Unfit) || completed && published;
+        if spared || !self.room.look() {
+            return (commitment, how);
+        }
+        warn!(lease = %self.lease, "the disk is full: the lease is given back");
+        (None, How::Full)
     }
 
     /// Whether the output will be paid, as far as the client's predicate decides it.

@@ -182,6 +182,7 @@ fn standing(status: &Status, around: Around) -> String {
         return "busy with a lease that begins or ends".to_owned();
     }
     let because = match (&status.provider, status.wish) {
+        _ if status.full => "the disk is full",
         (None, _) => "the chain does not know it yet",
         (_, Wish::Pause) => "it is paused: `opengpu provider resume`",
         (_, Wish::Drain) => "it takes no more leases: `opengpu provider resume`",
@@ -210,6 +211,8 @@ mod tests {
     fn it_says_what_it_does_or_why_it_does_nothing() {
         let mut status = Status::default();
         assert!(standing(&status, AROUND).contains("does not know it yet"));
+        let full = Status { full: true, ..Status::default() };
+        assert_eq!(standing(&full, AROUND), "idle because the disk is full");
         let lease = LeaseId { task: TaskId(Digest([1; 32])), number: 0 };
         let held = |stage| LeaseStatus { lease, stage, segment: Some(SegmentIndex(3)), held: None };
         status.leases = vec![held(Stage::Settling)];

@@ -11,6 +11,7 @@
 
 mod backup;
 mod dev;
+mod disk;
 mod faults;
 mod network;
 mod providers;

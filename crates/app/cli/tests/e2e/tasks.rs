@@ -13,23 +13,23 @@ use std::{
 };
 
 /// Runs for a moment.
-const SHORT: &str = "opengpu:\n65536\n";
+pub(crate) const SHORT: &str = "opengpu:\n65536\n";
 /// Runs for some ten seconds.
-const LONG: &str = "opengpu:\n12000000\n";
+pub(crate) const LONG: &str = "opengpu:\n12000000\n";
 
-fn example(name: &str) -> String {
+pub(crate) fn example(name: &str) -> String {
     format!("{}/../../../examples/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// A network, and what names it on a command line.
-struct Scene {
+pub(crate) struct Scene {
     place: tempfile::TempDir,
     rpc: u16,
     network: Option<Running>,
 }
 
 impl Scene {
-    fn new(providers: &str) -> Self {
+    pub(crate) fn new(providers: &str) -> Self {
         let (place, rpc) = (tempfile::tempdir().unwrap(), free_ports(3));
         let mut arguments = start_arguments(rpc, rpc + 1, rpc + 2);
         arguments.extend(["--validators", "1", "--providers", providers].map(str::to_owned));
@@ -38,7 +38,7 @@ impl Scene {
         Self { place, rpc, network }
     }
 
-    fn home(&self) -> &Path {
+    pub(crate) fn home(&self) -> &Path {
         self.place.path()
     }
 
@@ -53,17 +53,17 @@ impl Scene {
         run(self.home(), &arguments.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    fn json(&self, command: &[&str]) -> Value {
+    pub(crate) fn json(&self, command: &[&str]) -> Value {
         let arguments = self.arguments(command);
         json(self.home(), &arguments.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.home().join(name), text).unwrap();
     }
 
     /// What the same program makes of the same input on this machine.
-    fn undisturbed(&self, input: &str) -> Vec<u8> {
+    pub(crate) fn undisturbed(&self, input: &str) -> Vec<u8> {
         let program = example("sha256-search");
         let ran = self.run(&["run", &program, "--local", "--input", input, "--out", "here.txt"]);
         assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
@@ -71,7 +71,7 @@ impl Scene {
     }
 
     /// A provider that is no part of the network's own processes.
-    fn provider(&self, name: &str) -> Running {
+    pub(crate) fn provider(&self, name: &str) -> Running {
         let relay = format!("http://127.0.0.1:{}", self.rpc + 2);
         let init = ["provider", "init", "--data", name, "--rate", "0.001 oGPU", "--seconds", "1"];
         let made = self.run(&[&init[..], &["--relay", &relay]].concat());
@@ -97,13 +97,13 @@ impl Scene {
         Running::new(child)
     }
 
-    fn account(&self, name: &str) -> String {
+    pub(crate) fn account(&self, name: &str) -> String {
         let wallets = self.json(&["wallet", "list"]);
         let wallet = wallets.as_array().unwrap().iter().find(|it| it["name"] == name);
         wallet.unwrap()["address"].as_str().unwrap().to_owned()
     }
 
-    fn journal(&self, task: &str) -> String {
+    pub(crate) fn journal(&self, task: &str) -> String {
         let path = self.home().join("dev/tasks").join(task).join("journal");
         std::fs::read_to_string(path).unwrap_or_default()
     }
@@ -416,7 +416,7 @@ fn abandoned(scene: &Scene) -> Abandoned {
 }
 
 /// The task on chain.
-fn on_chain(scene: &Scene, task: &str) -> opengpu_types::Task {
+pub(crate) fn on_chain(scene: &Scene, task: &str) -> opengpu_types::Task {
     let rpc = opengpu_client::Rpc::new(&format!("http://127.0.0.1:{}", scene.rpc));
     opengpu_client::market::task(&rpc, task.parse().unwrap()).unwrap().unwrap()
 }

@@ -34,6 +34,8 @@ pub(super) struct HeldBid {
     sealed: Sealed,
     phase: Option<TaskPhase>,
     sent: Option<Sent>,
+    /// Whether it is on disk; before that it is not sent.
+    kept: bool,
     /// Whether the chain is known to have it.
     placed: bool,
     opened: bool,
@@ -48,8 +50,9 @@ impl HeldBid {
     pub(super) const fn restored(sealed: Sealed) -> Self {
         let (phase, sent, rest) = (None, None, Millis(0));
         // After a crash it is taken to be there: a second seal would cost a fee.
-        let placed = true;
-        Self { sealed, phase, sent, placed, opened: false, over: false, unsure: false, rest }
+        let (kept, placed) = (true, true);
+        let (opened, over, unsure) = (false, false, false);
+        Self { sealed, phase, sent, kept, placed, opened, over, unsure, rest }
     }
 
     pub(super) fn see(&mut self, phase: Option<TaskPhase>) {
@@ -67,6 +70,7 @@ impl HeldBid {
     pub(super) fn submitted(&mut self, answer: Answer, rest: Millis) {
         self.rest = rest;
         self.unsure = answer == Answer::Unavailable;
+        self.kept |= answer != Answer::Unkept;
         match (self.sent.take(), answer) {
             (Some(Sent::Open), Answer::Applied) => self.opened = true,
             // What was sent without an answer has arrived all the same.
@@ -104,15 +108,17 @@ impl HeldBid {
         now: Millis,
         effects: &mut Vec<Effect>,
     ) -> bool {
+        let opening = matches!(self.phase, Some(TaskPhase::Opening { .. }));
+        // One that was never sent cannot be opened.
+        self.over |= opening && !self.kept && self.sent.is_none();
         if self.over {
             effects.push(Effect::ForgetBid { task: id });
             return false;
         }
-        let opening = matches!(self.phase, Some(TaskPhase::Opening { .. }));
         let bidding = matches!(self.phase, Some(TaskPhase::Bidding { .. }));
         let free = self.sent.is_none() && !self.unsure && now >= self.rest;
         if bidding && !self.placed && free {
-            effects.push(self.seal(settings, id));
+            self.seal(settings, id, effects);
         }
         if opening && !self.opened && free {
             self.sent = Some(Sent::Open);
@@ -123,13 +129,16 @@ impl HeldBid {
         true
     }
 
-    /// Sends the seal; whoever is not heard sends it again.
-    fn seal(&mut self, settings: &Settings, id: TaskId) -> Effect {
+    /// Keeps it if it is not on disk, then sends the seal; whoever is not heard sends it again.
+    fn seal(&mut self, settings: &Settings, id: TaskId, effects: &mut Vec<Effect>) {
         self.sent = Some(Sent::Seal);
+        if !self.kept {
+            effects.push(Effect::KeepBid { task: id, sealed: self.sealed });
+        }
         let Sealed { offer, rate, salt } = self.sealed;
         let seal = seal(settings.chain, &id.0, &settings.account, rate, &salt);
         let operation = MarketOperation::SealBid { task: id, offer, seal };
-        Effect::Submit { subject: Subject::Bid(id), operation }
+        effects.push(Effect::Submit { subject: Subject::Bid(id), operation });
     }
 
     pub(super) fn wake(&self) -> Option<Millis> {
@@ -237,7 +246,7 @@ impl Core {
         let open = self.leases.len().saturating_add(self.bids.len());
         let (account, market) = (self.settings.account, &self.settings.market);
         let bid = self.settings.policy.rate_for(task, (&account, provider), open, market)?;
-        if self.must_leave() {
+        if self.must_leave() || self.full {
             return Err(Why::NotActive);
         }
         self.place(id, task.phase, Sealed { offer: bid.offer, rate: bid.rate, salt }, effects);
@@ -253,9 +262,9 @@ impl Core {
         effects: &mut Vec<Effect>,
     ) {
         let phase = Some(phase);
-        let mut held = HeldBid { phase, placed: false, ..HeldBid::restored(sealed) };
-        effects.push(Effect::KeepBid { task: id, sealed });
-        effects.push(held.seal(&self.settings, id));
+        let (kept, placed) = (false, false);
+        let mut held = HeldBid { phase, kept, placed, ..HeldBid::restored(sealed) };
+        held.seal(&self.settings, id, effects);
         self.bids.insert(id, held);
     }
 }

@@ -10,6 +10,8 @@ use opengpu_verify::statement::seal_output;
 
 /// After the wish to stop now, a run is waited for so long.
 const STOPPING: Millis = Millis(500);
+/// How often a last word is tried that the disk does not take.
+const TRIES: u8 = 10;
 /// Kept of the grace of a cancelled lease for the transaction.
 const SENDING: Millis = Millis(1_500);
 
@@ -90,6 +92,8 @@ pub(super) struct Held {
     opened: bool,
     /// Whether what was sent last may have taken effect; the next look tells.
     unsure: bool,
+    /// How often the disk did not take its last word.
+    unkept: u8,
     rest: Millis,
 }
 
@@ -99,6 +103,8 @@ pub(super) struct Turn<'a> {
     pub(super) now: Millis,
     /// Whether leases are to be given back now.
     pub(super) must_leave: bool,
+    /// Whether the disk is full.
+    pub(super) full: bool,
     /// Whether the provider is to be heard of.
     pub(super) beat: bool,
 }
@@ -116,6 +122,7 @@ impl Held {
             sent: None,
             opened: false,
             unsure: false,
+            unkept: 0,
             rest: Millis(0),
         }
     }
@@ -210,6 +217,10 @@ impl Held {
                 Stage::Closing
             }
             (How::Halted | How::Unfit, _) => Stage::Leaving { leave: Leave::OwnerReturned },
+            (How::Full, _) => {
+                self.reached = None;
+                Stage::Leaving { leave: Leave::Broken }
+            }
             _ => Stage::Leaving { leave: Leave::Broken },
         };
     }
@@ -222,6 +233,7 @@ impl Held {
         self.rest = rest;
         let Some(sent) = self.sent.take() else { return };
         match (sent, answer) {
+            (_, Answer::Unkept) => self.give_up(),
             (Sent::Commit { commitment, ends }, Answer::Applied) => {
                 self.committed = self.committed.max(Some(commitment.reached.index));
                 if ends {
@@ -240,6 +252,20 @@ impl Held {
                 }
             }
             (Sent::Release | Sent::Open, Answer::Failed(_)) => {}
+        }
+    }
+
+    /// What is to be committed to is not on disk. A run may still find room; what has ended does not
+    /// wait for it for long: others go on from the checkpoint before.
+    fn give_up(&mut self) {
+        self.unkept = self.unkept.saturating_add(1);
+        match self.stage {
+            Stage::Leaving { .. } => self.reached = None,
+            Stage::Closing if self.unkept >= TRIES => {
+                (self.last_word, self.reached) = (None, None);
+                self.stage = Stage::Leaving { leave: Leave::Broken };
+            }
+            _ => {}
         }
     }
 
@@ -293,7 +319,7 @@ impl Held {
         }
         if let Stage::Awarded { since } = self.stage {
             let late = now >= since.plus(settings.brief);
-            if halt || late || self.chained.is_some_and(|chained| !chained.runs_here) {
+            if halt || late || turn.full || self.chained.is_some_and(|chained| !chained.runs_here) {
                 self.stage = Stage::Leaving { leave: Leave::OwnerReturned };
             }
         }

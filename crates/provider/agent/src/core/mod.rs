@@ -12,7 +12,9 @@
 //! - One operation per subject is on its way at a time. What the chain has taken is not sent again;
 //!   what it may have taken is sent again only after another look.
 //! - The last word of a lease is on disk before it is sent and is never replaced by another one.
-//! - Effects are carried out in sequence: what must be durable stands before what is sent.
+//! - Effects are carried out in sequence: what must be durable stands before what is sent. What the
+//!   disk did not take is not sent ([`Answer::Unkept`]); a last word that it does not take is given up
+//!   after some tries, and no lease is taken while the disk is full.
 //! - A lease that a client does not brief, or briefs wrongly, is given back in good standing: the rules
 //!   of the market have no reason that blames the client.
 
@@ -90,6 +92,8 @@ pub enum Answer {
     Failed(Failure),
     /// Nobody knows.
     Unavailable,
+    /// It was not sent: what must be on disk first is not, or nobody could go on from it.
+    Unkept,
 }
 
 /// How a run ended.
@@ -103,6 +107,8 @@ pub enum How {
     Unfit,
     /// This machine could not go on.
     Broken,
+    /// The disk has no room: what was made since the last checkpoint cannot be given to anybody.
+    Full,
 }
 
 /// What happened.
@@ -143,6 +149,11 @@ pub enum Input {
         /// Which lease.
         lease: LeaseId,
     },
+    /// There is no room for what the client sends.
+    NoRoom {
+        /// Which lease.
+        lease: LeaseId,
+    },
     /// A run stands at a checkpoint.
     Reached {
         /// Of which lease.
@@ -158,6 +169,11 @@ pub enum Input {
         commitment: Option<Commitment>,
         /// How.
         how: How,
+    },
+    /// The disk is full, or has room again.
+    Disk {
+        /// Whether it is full.
+        full: bool,
     },
     /// The owner is at the machine.
     OwnerBack,
@@ -250,6 +266,17 @@ pub enum Effect {
     WakeAt(Millis),
 }
 
+impl Effect {
+    /// Whom something is to be durable for, before anything is sent.
+    pub const fn keeps(&self) -> Option<Subject> {
+        match self {
+            Self::KeepBid { task, .. } => Some(Subject::Bid(*task)),
+            Self::KeepLastWord { lease, .. } => Some(Subject::Lease(*lease)),
+            _ => None,
+        }
+    }
+}
+
 /// The state of an agent.
 #[derive(Clone, Debug)]
 pub struct Core {
@@ -257,6 +284,7 @@ pub struct Core {
     now: Millis,
     wish: Wish,
     owner: bool,
+    full: bool,
     provider: Option<Provider>,
     leases: BTreeMap<LeaseId, Held>,
     bids: BTreeMap<TaskId, HeldBid>,
@@ -292,6 +320,7 @@ impl Core {
             now: Millis(0),
             wish: Wish::Work,
             owner: false,
+            full: false,
             provider: None,
             leases: BTreeMap::new(),
             bids: BTreeMap::new(),
@@ -343,7 +372,10 @@ impl Core {
             Input::Briefed { lease, salt } => {
                 self.with(lease, |held| held.briefed(salt));
             }
-            Input::Misbriefed { lease } => self.with(lease, Held::misbriefed),
+            Input::Misbriefed { lease } | Input::NoRoom { lease } => {
+                self.with(lease, Held::misbriefed);
+            }
+            Input::Disk { full } => self.full = full,
             Input::Reached { lease, commitment } => {
                 self.with(lease, |held| held.reach(commitment));
             }
@@ -462,6 +494,7 @@ impl Core {
             settings: &self.settings,
             now: self.now,
             must_leave: self.must_leave(),
+            full: self.full,
             // A checkpoint right after a heartbeat would cost a fee.
             beat: self.is_due() && !self.own.beating,
         };
@@ -517,7 +550,7 @@ impl Core {
             return;
         }
         let open = self.settings.policy.hours.contains(self.now);
-        let wanted = self.wish != Wish::Work || self.must_leave() || !open;
+        let wanted = self.wish != Wish::Work || self.must_leave() || self.full || !open;
         let draining = match provider.status {
             ProviderStatus::Active => false,
             ProviderStatus::Draining => true,

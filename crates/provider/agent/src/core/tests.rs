@@ -12,6 +12,7 @@ use opengpu_types::{
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
+mod disk;
 mod hand;
 
 const TASK: TaskId = TaskId(Digest([5; 32]));
@@ -71,6 +72,10 @@ struct World {
     applied: Vec<MarketOperation>,
     last_words: Vec<Commitment>,
     forgotten: bool,
+    /// Whether the disk takes nothing more.
+    full: bool,
+    /// Whether nobody could fetch what is committed to.
+    lost: bool,
     /// Reasons against bids that were told.
     told: Vec<Why>,
     wake: Option<Millis>,
@@ -96,6 +101,8 @@ impl World {
             applied: Vec::new(),
             last_words: Vec::new(),
             forgotten: false,
+            full: false,
+            lost: false,
             told: Vec::new(),
             wake: None,
         }
@@ -118,9 +125,27 @@ impl World {
     fn tell(&mut self, input: Input) {
         let effects = self.core.apply(self.now, input);
         self.wake = None;
+        let (mut unkept, mut unsent) = (BTreeSet::new(), Vec::new());
         for effect in effects {
-            self.carry_out(effect);
+            match (effect.keeps().filter(|_| self.full), &effect) {
+                (Some(subject), _) => drop(unkept.insert(subject)),
+                (None, Effect::Submit { subject, operation })
+                    if unkept.contains(subject) || self.is_lost(operation) =>
+                {
+                    unsent.push(*subject);
+                }
+                _ => self.carry_out(effect),
+            }
         }
+        for subject in unsent {
+            self.tell(Input::Submitted { subject, answer: Answer::Unkept });
+        }
+    }
+
+    fn is_lost(&self, operation: &MarketOperation) -> bool {
+        let open = matches!(operation, MarketOperation::CommitTrace { commitment, .. }
+            if commitment.ending == Ending::Open);
+        open && self.lost
     }
 
     fn carry_out(&mut self, effect: Effect) {
@@ -764,6 +789,7 @@ enum Step {
     Break,
     Wish(u8),
     Crash,
+    Fill(bool),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -780,6 +806,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Break),
         1 => (0u8..3).prop_map(Step::Wish),
         2 => Just(Step::Crash),
+        1 => any::<bool>().prop_map(Step::Fill),
     ]
 }
 
@@ -810,9 +837,11 @@ proptest! {
                 Step::Wish(1) => world.tell(Input::Wished(Wish::Drain)),
                 Step::Wish(_) => world.tell(Input::Wished(Wish::Pause)),
                 Step::Crash => world.crash(),
+                Step::Fill(full) => world.full = full,
             }
         }
         if !(world.forgotten && world.core.leases.is_empty()) {
+            world.full = false;
             world.settle(true);
         }
         world.reason();
