@@ -411,6 +411,7 @@ impl Parts {
             runs: BTreeMap::new(),
             kept,
             swept: Instant::now(),
+            found: None,
             full: false,
         };
         let earned = Arc::<Mutex<Earned>>::default();

@@ -16,7 +16,7 @@ use crate::delivery::Depot;
 use crate::lending::Lender;
 use crate::lookout::Clock;
 use crate::questions::Questions;
-use crate::record::Records;
+use crate::record::{Records, Restored};
 use crate::run::{Controls, Run};
 use crate::witness;
 use opengpu_exec::Launch;
@@ -102,6 +102,8 @@ pub(crate) struct Desk {
     /// Tasks whose outputs were on disk at the start.
     pub(crate) kept: BTreeSet<TaskId>,
     pub(crate) swept: Instant,
+    /// Leases that were on disk at the start, until the chain was seen.
+    pub(crate) found: Option<BTreeSet<LeaseId>>,
     /// Whether the disk was full when it was last looked at.
     pub(crate) full: bool,
 }
@@ -109,7 +111,13 @@ pub(crate) struct Desk {
 impl Desk {
     pub(crate) fn work(mut self, receiver: &Receiver<Input>) {
         match self.records.restore() {
-            Ok((leases, bids)) => drop(self.apply(Input::Restored { leases, bids })),
+            Ok(Restored { leases, spoiled, bids }) => {
+                let found: BTreeSet<_> = leases.keys().chain(&spoiled).copied().collect();
+                let (known, lost, sealed) = (leases.len(), spoiled.len(), bids.len());
+                info!(leases = known, spoiled = lost, bids = sealed, "found on disk");
+                self.found = (!found.is_empty()).then_some(found);
+                self.apply(Input::Restored { leases, spoiled, bids });
+            }
             Err(error) => error!(%error, "the records cannot be read"),
         }
         let mut wake = None;
@@ -139,6 +147,12 @@ impl Desk {
     fn apply(&mut self, input: Input) -> Option<Millis> {
         if let Input::Seen { tasks, .. } = &input {
             self.post(tasks);
+            let all = |found: &mut BTreeSet<LeaseId>| {
+                found.iter().all(|lease| tasks.contains_key(&lease.task))
+            };
+            if let Some(found) = self.found.take_if(all) {
+                info!("{}", reconciled(&found, tasks, &self.account));
+            }
         }
         if let Input::Ended { lease, .. } = &input {
             self.runs.remove(lease);
@@ -333,5 +347,62 @@ impl Desk {
         if let Err(error) = self.depot.store.expire(now) {
             warn!(%error, "not expired");
         }
+    }
+}
+
+/// What became of the leases that were on disk at the start, in words.
+fn reconciled(
+    found: &BTreeSet<LeaseId>,
+    tasks: &BTreeMap<TaskId, Option<Task>>,
+    account: &Address,
+) -> String {
+    let (mut open, mut closed) = (0usize, BTreeMap::<&str, usize>::new());
+    for id in found {
+        let task = tasks.get(&id.task).and_then(Option::as_ref);
+        let lease = task.and_then(|task| task.leases.get(usize::from(id.number)));
+        let why = match lease.filter(|lease| lease.provider == *account).map(|lease| lease.phase) {
+            Some(LeasePhase::Closed { reason }) => reason.name(),
+            Some(_) => {
+                open = open.saturating_add(1);
+                continue;
+            }
+            None => "not on chain any more",
+        };
+        let count = closed.entry(why).or_default();
+        *count = count.saturating_add(1);
+    }
+    let sum = closed.values().fold(0usize, |sum, count| sum.saturating_add(*count));
+    let reasons: Vec<_> = closed.iter().map(|(why, count)| format!("{count} {why}")).collect();
+    let reasons =
+        if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+    format!("leases found on disk: {open} continued, {sum} closed meanwhile{reasons}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use opengpu_types::{CloseReason, Digest};
+
+    #[test]
+    fn a_start_tells_what_became_of_each_lease_on_disk() {
+        let ids = [1, 2, 3, 4].map(|byte| TaskId(Digest([byte; 32])));
+        let with = |phase| {
+            let mut task = fixture::leased();
+            task.leases.get_mut(0).unwrap().phase = phase;
+            Some(task)
+        };
+        let closed = |reason| with(LeasePhase::Closed { reason });
+        let tasks = BTreeMap::from([
+            (ids[0], with(LeasePhase::Running)),
+            (ids[1], closed(CloseReason::Silent)),
+            (ids[2], closed(CloseReason::Silent)),
+            (ids[3], None),
+        ]);
+        let found = ids.iter().map(|task| LeaseId { task: *task, number: 0 }).collect();
+        let told = reconciled(&found, &tasks, &fixture::ACCOUNT);
+        let wanted = "leases found on disk: 1 continued, 3 closed meanwhile \
+                      (1 not on chain any more, 2 silent)";
+        assert_eq!(told, wanted);
     }
 }

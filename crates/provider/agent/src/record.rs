@@ -20,6 +20,7 @@
 //! - The output of a segment is synced before the segment is written. What follows the last whole
 //!   segment is cut off when a lease is opened again.
 //! - A segment counts only with the state that it names: without it, the run goes on from one before.
+//! - What the disk spoiled of one lease or bid is that one's loss alone.
 
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_exec::artifact;
@@ -29,10 +30,11 @@ use opengpu_types::{
     codec_struct,
 };
 use opengpu_verify::trace::{self, Extent};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
+use tracing::warn;
 
 use crate::core::{Kept, Sealed};
 
@@ -43,6 +45,17 @@ const SMALL: u64 = 64 * 1024;
 #[derive(Clone, Debug)]
 pub struct Records {
     folder: PathBuf,
+}
+
+/// What an agent that starts must know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Leases that were briefed and are not closed.
+    pub leases: BTreeMap<LeaseId, Kept>,
+    /// Leases of which something is there that cannot be read.
+    pub spoiled: BTreeSet<LeaseId>,
+    /// Bids that were perhaps sent.
+    pub bids: BTreeMap<TaskId, Sealed>,
 }
 
 /// One segment in the file of segments.
@@ -82,27 +95,38 @@ impl Records {
     /// All leases that were briefed, and since when they are closed.
     pub fn leases(&self) -> io::Result<BTreeMap<LeaseId, Option<Millis>>> {
         let mut found = BTreeMap::new();
-        for entry in fs::read_dir(self.folder.join("leases"))? {
-            let name = entry?.file_name();
-            let Some(lease) = name.to_str().and_then(lease_of) else { continue };
+        for lease in self.all()? {
             let record = self.lease(lease);
-            if record.salt()?.is_some() {
-                found.insert(lease, record.closed()?);
+            // What cannot be read is told of at the start.
+            if let (Ok(Some(_)), Ok(closed)) = (record.salt(), record.closed()) {
+                found.insert(lease, closed);
             }
         }
         Ok(found)
     }
 
+    /// All leases of which anything is there.
+    fn all(&self) -> io::Result<Vec<LeaseId>> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(self.folder.join("leases"))? {
+            all.extend(entry?.file_name().to_str().and_then(lease_of));
+        }
+        Ok(all)
+    }
+
     /// What an agent that starts must know.
-    pub fn restore(&self) -> io::Result<(BTreeMap<LeaseId, Kept>, BTreeMap<TaskId, Sealed>)> {
-        let mut leases = BTreeMap::new();
-        for (lease, closed) in self.leases()? {
-            let record = self.lease(lease);
-            if let (None, Some(salt)) = (closed, record.salt()?) {
-                leases.insert(lease, Kept { salt, last_word: record.last_word()? });
+    pub fn restore(&self) -> io::Result<Restored> {
+        let mut restored = Restored { bids: self.bids()?, ..Restored::default() };
+        for lease in self.all()? {
+            match self.lease(lease).kept() {
+                Ok(kept) => restored.leases.extend(kept.map(|kept| (lease, kept))),
+                Err(error) => {
+                    warn!(%lease, %error, "what is on disk of a lease cannot be read");
+                    restored.spoiled.insert(lease);
+                }
             }
         }
-        Ok((leases, self.bids()?))
+        Ok(restored)
     }
 
     /// Removes what was closed before that time.
@@ -136,8 +160,13 @@ impl Records {
             let Some(task) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
                 continue;
             };
-            if let Some(bytes) = read(&entry.path())? {
-                bids.insert(task, Sealed::decode(bytes).map_err(spoiled)?);
+            let found = read(&entry.path()).and_then(|bytes| {
+                bytes.map(|bytes| Sealed::decode(bytes).map_err(spoiled)).transpose()
+            });
+            match found {
+                Ok(sealed) => bids.extend(sealed.map(|sealed| (task, sealed))),
+                // Without its secret it cannot be opened, so its pledge is lost.
+                Err(error) => warn!(%task, %error, "a bid on disk cannot be read"),
             }
         }
         Ok(bids)
@@ -244,7 +273,15 @@ impl Record {
     }
 
     fn salt(&self) -> io::Result<Option<[u8; 32]>> {
-        Ok(read(&self.folder.join("salt"))?.and_then(|bytes| bytes.try_into().ok()))
+        let length = |_| io::Error::new(io::ErrorKind::InvalidData, "a salt of another length");
+        let bytes = read(&self.folder.join("salt"))?;
+        bytes.map(|bytes| bytes.try_into().map_err(length)).transpose()
+    }
+
+    /// What the core must know of it; nothing if it was not briefed, or is closed.
+    fn kept(&self) -> io::Result<Option<Kept>> {
+        let (Some(salt), None) = (self.salt()?, self.closed()?) else { return Ok(None) };
+        Ok(Some(Kept { salt, last_word: self.last_word()? }))
     }
 
     /// Says how long the whole run is.
@@ -362,8 +399,8 @@ impl Record {
         if !self.folder.exists() {
             return Ok(());
         }
-        // Nothing of a lease that was never briefed is for anybody.
-        if self.salt()?.is_none() {
+        // Nothing of a lease that was never briefed is for anybody, nor what cannot be read.
+        if !matches!((self.salt(), self.closed()), (Ok(Some(_)), Ok(_))) {
             return fs::remove_dir_all(&self.folder);
         }
         for name in ["input", "state", "predicate"] {
@@ -490,12 +527,12 @@ mod tests {
     #[test]
     fn a_lease_is_restored_once_it_is_briefed_and_until_it_is_closed() {
         let (_folder, records, record) = opened();
-        assert!(records.restore().unwrap().0.is_empty());
+        assert_eq!(records.restore().unwrap(), Restored::default());
         record.finish([8; 32]).unwrap();
         let kept = Kept { salt: [8; 32], last_word: None };
-        assert_eq!(records.restore().unwrap().0, BTreeMap::from([(LEASE, kept)]));
+        assert_eq!(records.restore().unwrap().leases, BTreeMap::from([(LEASE, kept)]));
         record.close(Millis(50)).unwrap();
-        assert!(records.restore().unwrap().0.is_empty());
+        assert_eq!(records.restore().unwrap(), Restored::default());
         records.sweep(Millis(50)).unwrap();
         assert_eq!(records.leases().unwrap().len(), 1);
         records.sweep(Millis(51)).unwrap();
@@ -544,9 +581,40 @@ mod tests {
         let (_folder, records, _record) = opened();
         let sealed = Sealed { offer: 1, rate: Amount(5), salt: [6; 32] };
         records.keep_bid(LEASE.task, &sealed).unwrap();
-        assert_eq!(records.restore().unwrap().1, BTreeMap::from([(LEASE.task, sealed)]));
+        assert_eq!(records.restore().unwrap().bids, BTreeMap::from([(LEASE.task, sealed)]));
         records.forget_bid(LEASE.task).unwrap();
         records.forget_bid(LEASE.task).unwrap();
-        assert!(records.restore().unwrap().1.is_empty());
+        assert!(records.restore().unwrap().bids.is_empty());
+    }
+
+    #[test]
+    fn what_is_spoiled_of_one_lease_or_bid_costs_no_other() {
+        let (_folder, records, record) = opened();
+        record.finish([8; 32]).unwrap();
+        let sealed = Sealed { offer: 1, rate: Amount(5), salt: [6; 32] };
+        records.keep_bid(LEASE.task, &sealed).unwrap();
+        let names: [(u8, &str, &[u8]); 3] =
+            [(3, "salt", b"short"), (4, "closed", b"?"), (5, "last-word", b"half")];
+        let spoiled = names.map(|(number, name, bytes)| {
+            let lease = LeaseId { number, ..LEASE };
+            let other = records.lease(lease);
+            other.begin().unwrap();
+            other.finish([9; 32]).unwrap();
+            fs::write(other.folder.join(name), bytes).unwrap();
+            lease
+        });
+        let other = TaskId(Digest([4; 32]));
+        fs::write(records.bid(other), b"half").unwrap();
+        let found = records.restore().unwrap();
+        assert_eq!(found.leases.keys().collect::<Vec<_>>(), [&LEASE]);
+        assert_eq!(found.spoiled, BTreeSet::from(spoiled));
+        assert_eq!(found.bids, BTreeMap::from([(LEASE.task, sealed)]));
+        // Once the chain has closed them they go.
+        for lease in spoiled {
+            records.lease(lease).close(Millis(50)).unwrap();
+        }
+        assert!(records.restore().unwrap().spoiled.is_empty());
+        records.sweep(Millis(60)).unwrap();
+        assert_eq!(records.restore().unwrap().leases.len(), 1);
     }
 }

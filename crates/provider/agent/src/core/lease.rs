@@ -137,6 +137,11 @@ impl Held {
         Self { salt, last_word, reached: last_word, ..Self::at(Stage::Restored) }
     }
 
+    /// One of which the disk has nothing that can be read.
+    pub(super) const fn spoiled() -> Self {
+        Self::at(Stage::Leaving { leave: Leave::Broken })
+    }
+
     pub(super) const fn stage(&self) -> Stage {
         self.stage
     }

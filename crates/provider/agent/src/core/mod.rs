@@ -118,6 +118,8 @@ pub enum Input {
     Restored {
         /// Leases that were briefed and not forgotten.
         leases: BTreeMap<LeaseId, Kept>,
+        /// Leases of which something is there that cannot be read.
+        spoiled: BTreeSet<LeaseId>,
         /// Bids that were perhaps sent.
         bids: BTreeMap<TaskId, Sealed>,
     },
@@ -359,7 +361,11 @@ impl Core {
         self.now = self.now.max(now);
         let mut effects = Vec::new();
         match input {
-            Input::Restored { leases, bids } => self.restore(leases, bids),
+            Input::Restored { leases, spoiled, bids } => {
+                let spoiled = spoiled.into_iter().map(|id| (id, Held::spoiled()));
+                self.leases.extend(spoiled);
+                self.restore(leases, bids);
+            }
             Input::Seen { provider, tasks } => self.see(provider.map(|it| *it), &tasks),
             Input::Bidding { id, task, salt } => {
                 self.sight.add(id, &task);

@@ -349,7 +349,7 @@ impl World {
         self.waiting.clear();
         self.attempt += 1;
         let (leases, bids) = (self.kept.clone(), self.kept_bids.clone());
-        self.tell(Input::Restored { leases, bids });
+        self.tell(Input::Restored { leases, spoiled: BTreeSet::new(), bids });
         self.look();
     }
 
