@@ -17,7 +17,7 @@ use crate::lending::{Book, Lender, Lending, Lent};
 use crate::lookout::{Clock, Lookout};
 use crate::neighbours::Neighbours;
 use crate::policy::{Device, NoOffers, Policy};
-use crate::presence::Presence;
+use crate::presence::{self, Presence};
 use crate::questions::Questions;
 use crate::reception::Reception;
 use crate::record::Records;
@@ -372,7 +372,7 @@ impl Parts {
         self,
         config: Config,
         chain: Arc<dyn Chain>,
-        presence: Box<dyn Presence>,
+        mut presence: Box<dyn Presence>,
         receiver: mpsc::Receiver<Input>,
         (endpoint, contact, runtime): (Arc<Endpoint>, Contact, Runtime),
     ) -> Result<Agent, StartError> {
@@ -420,19 +420,21 @@ impl Parts {
             clock,
             interest,
             inbox: inbox.clone(),
-            presence,
-            away: config.away,
             earned: Arc::clone(&earned),
             stop: Arc::clone(&stop),
             began: Height(0),
         };
         let (sender_chain, sender_inbox) = (Arc::clone(&chain), inbox.clone());
-        let custody_stop = Arc::clone(&stop);
+        let (custody_stop, owner_stop) = (Arc::clone(&stop), Arc::clone(&stop));
+        let (owner_inbox, away) = (inbox.clone(), config.away);
         let threads = vec![
             spawn("agent-sender", move || send_all(&*sender_chain, &sending, &sender_inbox))?,
             spawn("agent-desk", move || desk.work(&receiver))?,
             spawn("agent-lookout", move || lookout.watch())?,
             spawn("agent-custody", move || custody.watch(&custody_stop))?,
+            spawn("agent-owner", move || {
+                presence::watch(&mut *presence, away, &owner_inbox, &owner_stop);
+            })?,
         ];
         Ok(Agent {
             chain,

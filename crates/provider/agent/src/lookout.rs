@@ -1,4 +1,4 @@
-//! Looks at the chain and at the owner, and tells the desk.
+//! Looks at the chain, and tells the desk.
 //!
 //! Each new block is followed by a look at everything that is open; blocks that come faster than that
 //! share one look, unless one says something of this provider. Only auctions are learnt from events;
@@ -8,7 +8,6 @@ use crate::agent::Earned;
 use crate::chain::{Chain, ChainError, Final};
 use crate::core::Input;
 use crate::desk::Inbox;
-use crate::presence::Presence;
 use opengpu_types::{Entry, Event, Height, Key, Millis, Task, TaskId, TaskPhase};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tracing::debug;
 
-/// How long it waits for a block before it looks at the owner again.
+/// How long it waits for a block before it looks whether it is stopped.
 const PATIENCE: Duration = Duration::from_millis(250);
 /// Blocks that it looks back when it begins.
 const BACK: u64 = 128;
@@ -50,9 +49,6 @@ pub(crate) struct Lookout {
     /// Tasks that are to be looked at.
     pub(crate) interest: Arc<Mutex<BTreeSet<TaskId>>>,
     pub(crate) inbox: Inbox,
-    pub(crate) presence: Box<dyn Presence>,
-    /// How long the owner must do nothing to be away.
-    pub(crate) away: Duration,
     pub(crate) earned: Arc<Mutex<Earned>>,
     pub(crate) stop: Arc<AtomicBool>,
     /// The newest block when it began.
@@ -62,13 +58,8 @@ pub(crate) struct Lookout {
 impl Lookout {
     /// Looks until it is stopped.
     pub(crate) fn watch(mut self) {
-        let (mut height, mut there, mut looked) = (None, false, None::<Instant>);
+        let (mut height, mut looked) = (None, None::<Instant>);
         while !self.stop.load(Ordering::SeqCst) {
-            let is_there = self.presence.idle().is_some_and(|idle| idle < self.away);
-            if is_there != there {
-                there = is_there;
-                self.inbox.tell(if there { Input::OwnerBack } else { Input::OwnerAway });
-            }
             let turned = self.turn(&mut height).and_then(|ours| {
                 if ours || looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
                     self.look()?;
@@ -216,8 +207,6 @@ mod tests {
             clock: Clock::new(Millis(1)),
             interest: Arc::default(),
             inbox: Inbox(sender),
-            presence: Box::new(crate::presence::Unattended),
-            away: Duration::ZERO,
             earned: Arc::default(),
             stop: Arc::default(),
             began: Height(0),

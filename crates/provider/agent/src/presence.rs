@@ -2,14 +2,45 @@
 //!
 //! On Linux two things tell: what comes from input devices, where they may be read, and when somebody
 //! last typed into a terminal, which the kernel notes to within some seconds. Where neither can be
-//! seen, the owner is taken to be away.
+//! seen, the owner is taken to be away; [`Sight`] says so.
 
+use crate::core::Input;
+use crate::desk::Inbox;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// How often the owner is looked for.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Tells whether the owner is at the machine.
 pub trait Presence: Send + 'static {
     /// How long ago the owner did something; none if nothing was seen.
     fn idle(&mut self) -> Option<Duration>;
+}
+
+/// What can be seen of an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// What comes from keyboard and mouse.
+    Inputs,
+    /// What is typed into terminals alone: somebody at a desktop is not noticed.
+    Terminals,
+    /// Nothing.
+    Nothing,
+}
+
+/// Tells the desk when the owner comes and goes, until it is stopped. It waits for nobody: a node that
+/// hangs must not keep the owner waiting.
+pub(crate) fn watch(presence: &mut dyn Presence, away: Duration, inbox: &Inbox, stop: &AtomicBool) {
+    let mut there = false;
+    while !stop.load(Ordering::SeqCst) {
+        let is_there = presence.idle().is_some_and(|idle| idle < away);
+        if is_there != there {
+            there = is_there;
+            inbox.tell(if there { Input::OwnerBack } else { Input::OwnerAway });
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// A machine without an owner at it, such as one in a rack.
@@ -27,7 +58,7 @@ pub use linux::Attended;
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use super::Presence;
+    use super::{Presence, Sight};
     use rustix::fs::OFlags;
     use std::collections::BTreeMap;
     use std::fs::{self, File, OpenOptions};
@@ -54,6 +85,21 @@ mod linux {
         /// With its devices in this folder.
         pub fn at(devices: &Path) -> Self {
             Self { devices: devices.to_owned(), inputs: BTreeMap::new(), seen: None }
+        }
+
+        /// What can be seen of the owner here.
+        pub fn sight(&mut self) -> Sight {
+            self.find();
+            match (self.inputs.is_empty(), self.terminals().is_empty()) {
+                (false, _) => Sight::Inputs,
+                (true, false) => Sight::Terminals,
+                (true, true) => Sight::Nothing,
+            }
+        }
+
+        fn terminals(&self) -> Vec<PathBuf> {
+            let consoles = files(&self.devices, "tty").into_iter();
+            consoles.chain(files(&self.devices.join("pts"), "")).collect()
         }
 
         /// Opens input devices that are new.
@@ -88,10 +134,8 @@ mod linux {
 
         /// How long ago somebody typed into a terminal.
         fn typed(&self) -> Option<Duration> {
-            let consoles = files(&self.devices, "tty").into_iter();
-            let terminals = files(&self.devices.join("pts"), "").into_iter();
             let read = |path: PathBuf| fs::metadata(path).ok()?.accessed().ok();
-            let last = consoles.chain(terminals).filter_map(read).max()?;
+            let last = self.terminals().into_iter().filter_map(read).max()?;
             // A clock that was set back makes it now.
             Some(SystemTime::now().duration_since(last).unwrap_or_default())
         }
@@ -135,6 +179,21 @@ mod linux {
             let mut keyboard = OpenOptions::new().read(true).write(true).open(&event).unwrap();
             keyboard.write_all(&[1; 24]).unwrap();
             assert!(attended.idle().unwrap() < Duration::from_secs(5));
+        }
+
+        #[test]
+        fn where_nothing_can_be_seen_of_the_owner_it_is_said() {
+            let folder = tempfile::tempdir().unwrap();
+            let sight = || Attended::at(folder.path()).sight();
+            assert_eq!(sight(), Sight::Nothing);
+            fs::create_dir(folder.path().join("input")).unwrap();
+            // What is there and cannot be read is not seen.
+            fs::create_dir(folder.path().join("pts")).unwrap();
+            fs::write(folder.path().join("pts/0"), b"").unwrap();
+            std::os::unix::fs::symlink("gone", folder.path().join("input/event0")).unwrap();
+            assert_eq!(sight(), Sight::Terminals);
+            fs::write(folder.path().join("input/event1"), b"").unwrap();
+            assert_eq!(sight(), Sight::Inputs);
         }
 
         #[test]

@@ -3,7 +3,9 @@
 use super::{
     folder::Folder,
     measure::{self, Measured},
+    report,
     settings::{self, Settings},
+    start,
     values::money,
 };
 use crate::{
@@ -14,6 +16,7 @@ use crate::{
 };
 use anyhow::Result;
 use clap::Args;
+use opengpu_agent::presence::Sight;
 use opengpu_types::{Address, Member as _, Millis, Money, Permille, ProgramKind, Trust};
 use serde_json::json;
 use std::{net::SocketAddr, time::Duration};
@@ -165,6 +168,13 @@ pub(crate) fn run(context: &Context, folder: &Folder, arguments: &Arguments) -> 
             ("runs", settings.kinds.join(" ")),
         ])
     })?;
+    if settings.idle_only {
+        let sight = start::sight();
+        context.output.note(&format!("The owner {}.", report::noticed(sight)));
+        if sight != Sight::Inputs {
+            context.output.note(&format!("Warning: {}.", report::UNSEEN));
+        }
+    }
     context.output.note("Read its provider.toml, then `opengpu provider start --wallet NAME`.");
     Ok(())
 }

@@ -4,6 +4,7 @@ use crate::output::{lines, table};
 use opengpu_agent::{
     Status,
     core::{BidStage, BidStatus, Stage, Wish},
+    presence::Sight,
 };
 use opengpu_types::{Address, ProviderStatus};
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,8 @@ pub(crate) struct Report {
     pub(crate) stake: Option<String>,
     /// Its relay.
     pub(crate) relay: String,
+    /// How it notices its owner, if it works only while nobody is there.
+    pub(crate) owner: Option<String>,
     /// Its open leases.
     pub(crate) leases: Vec<Held>,
     /// Its open bids.
@@ -66,6 +69,8 @@ pub(crate) struct Around {
     pub(crate) open: bool,
     /// Whether it works only while the owner is away.
     pub(crate) idle_only: bool,
+    /// What can be seen of the owner, if that counts.
+    pub(crate) sight: Option<Sight>,
 }
 
 impl Report {
@@ -91,6 +96,7 @@ impl Report {
             on_chain: on_chain.map(str::to_owned),
             stake: provider.map(|provider| provider.stake.to_string()),
             relay,
+            owner: around.sight.map(|sight| noticed(sight).to_owned()),
             leases: leases.collect(),
             bids: status.bids.iter().map(Placed::new).collect(),
             stored_bytes: status.stored,
@@ -110,11 +116,15 @@ impl Report {
             ("on chain", self.on_chain.clone().unwrap_or_else(|| "not registered".to_owned())),
             ("stake", stake),
             ("relay", self.relay.clone()),
+            ("owner", self.owner.clone().unwrap_or_else(|| "is not looked for".to_owned())),
             ("stored", format!("{} MiB", self.stored_bytes >> 20)),
             ("for others", format!("{} MiB", self.held_bytes >> 20)),
             ("since start", format!("{} leases, {} oGPU", self.ended_leases, self.paid)),
         ]);
         let mut text = head;
+        if self.owner.as_ref().is_some_and(|it| *it != noticed(Sight::Inputs)) {
+            text.push_str(&format!("\n\n{UNSEEN}"));
+        }
         if !self.leases.is_empty() {
             let rows = self.leases.iter().map(|held| {
                 let segment = held.segment.map_or_else(|| "-".to_owned(), |it| it.to_string());
@@ -161,6 +171,20 @@ pub(crate) const fn word(wish: Wish) -> &'static str {
     }
 }
 
+/// How an owner is noticed.
+pub(crate) const fn noticed(sight: Sight) -> &'static str {
+    match sight {
+        Sight::Inputs => "is noticed by keyboard, mouse and terminals",
+        Sight::Terminals => "is noticed by terminals alone, not at a desktop",
+        Sight::Nothing => "is never noticed",
+    }
+}
+
+/// What to do so that an owner is noticed.
+pub(crate) const UNSEEN: &str = "no input device can be read, so nobody at a desktop is noticed: add the \
+     user of the provider to the group `input` (`sudo usermod -aG input USER`), log in again, and see \
+     `opengpu provider status`";
+
 const fn stage(stage: Stage) -> &'static str {
     match stage {
         Stage::Awarded { .. } => "waiting for its client",
@@ -205,7 +229,7 @@ mod tests {
     use opengpu_agent::LeaseStatus;
     use opengpu_types::{Amount, Digest, LeaseId, SegmentIndex, TaskId};
 
-    const AROUND: Around = Around { open: true, idle_only: false };
+    const AROUND: Around = Around { open: true, idle_only: false, sight: None };
 
     #[test]
     fn it_says_what_it_does_or_why_it_does_nothing() {
@@ -235,6 +259,9 @@ mod tests {
         status.leases = vec![LeaseStatus { held: Some(SegmentIndex(2)), ..held(Stage::Running) }];
         let until = Report::new(Address::ZERO, String::new(), &status, AROUND);
         assert!(until.text().contains("until 2"), "{}", until.text());
+        let blind = Around { sight: Some(Sight::Nothing), ..AROUND };
+        let blind = Report::new(Address::ZERO, String::new(), &status, blind).text();
+        assert!(blind.contains("never noticed") && blind.contains("usermod"), "{blind}");
         let json = serde_json::to_string(&report).unwrap();
         assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
     }

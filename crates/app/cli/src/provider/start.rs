@@ -26,7 +26,7 @@ use opengpu_agent::{
     Agent, AnnounceError, Config,
     chain::Chain,
     core::Wish,
-    presence::{Presence, Unattended},
+    presence::{Presence, Sight, Unattended},
 };
 use opengpu_exec::Launch;
 use opengpu_link::Quota;
@@ -150,6 +150,14 @@ fn presence(settings: &Settings) -> Box<dyn Presence> {
     Box::new(Unattended)
 }
 
+/// What can be seen of an owner here.
+pub(crate) fn sight() -> Sight {
+    #[cfg(target_os = "linux")]
+    return opengpu_agent::presence::Attended::default().sight();
+    #[cfg(not(target_os = "linux"))]
+    Sight::Nothing
+}
+
 /// Set by the first signal; the second one ends the process at once.
 fn on_signals() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
@@ -225,7 +233,8 @@ impl Desk {
             status.wish = wish;
         }
         let relay = agent.contact().relay.as_str().to_owned();
-        let around = Around { open: self.hours.contains(now()), idle_only: self.idle_only };
+        let sight = self.idle_only.then(sight);
+        let around = Around { open: self.hours.contains(now()), idle_only: self.idle_only, sight };
         Report::new(self.account, relay, &status, around)
     }
 }

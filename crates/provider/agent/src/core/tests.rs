@@ -5,6 +5,7 @@
 
 use super::*;
 use crate::fixture;
+use crate::hours::Hours;
 use opengpu_crypto::Digest;
 use opengpu_types::{
     ArtifactId, Checkpoint, Class, CloseReason, Ending, Leave, List, SegmentIndex, TaskPhase, Usage,
@@ -486,6 +487,29 @@ fn whoever_was_silent_reports_back_once_unless_its_owner_wants_no_leases() {
     world.pass(60_000);
     world.answer(true, true);
     assert_eq!(world.applied, [MarketOperation::Heartbeat]);
+}
+
+#[test]
+fn out_of_its_hours_no_leases_are_taken_and_open_ones_go_on() {
+    const HOUR: u64 = 3_600_000;
+    let mut world = World::running();
+    // The chain's time began on a Thursday at midnight.
+    world.core.settings.policy.hours = Hours::which(0, |day, hour| day == 3 && hour == 0);
+    world.core.settings.policy.most_leases = 1;
+    world.tell(Input::Ticked);
+    assert!(world.waiting.is_empty(), "it is the hour");
+    world.now = Millis(HOUR);
+    world.provider.heard = world.now;
+    world.look();
+    world.answer(true, true);
+    assert_eq!(world.provider.status, ProviderStatus::Draining);
+    assert!(world.run.is_some_and(|run| !run.paused), "what is open goes on");
+    world.settle(true);
+    assert_eq!(world.reason(), CloseReason::Completed);
+    world.now = Millis(7 * 24 * HOUR);
+    world.look();
+    world.answer(true, true);
+    assert_eq!(world.provider.status, ProviderStatus::Active, "a week later");
 }
 
 #[test]

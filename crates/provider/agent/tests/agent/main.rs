@@ -11,6 +11,7 @@
 
 mod client;
 mod holders;
+mod owners;
 mod village;
 
 use client::{Client, SEGMENTS};
@@ -19,7 +20,7 @@ use holders::{
     another_provider_goes_on_from_what_a_holder_has,
 };
 use libtest_mimic::{Arguments, Trial};
-use opengpu_agent::chain::Chain as _;
+use opengpu_agent::chain::Chain;
 use opengpu_agent::core::{BidStage, Hand, NoHand, Wish};
 use opengpu_agent::hours::Hours;
 use opengpu_agent::policy::{Device, Floor, Policy, Why};
@@ -33,6 +34,7 @@ use opengpu_types::{
     LeasePhase, List, MarketOperation, Millis, Money, Outcome, Precision, ProviderStatus, Rating,
     Runtime, Set, TaskId, TaskPhase, Text, Trust, Verdict,
 };
+use owners::an_owner_who_returns_does_not_wait_for_a_node_that_hangs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -52,6 +54,7 @@ tests!(
     an_agent_that_dies_is_continued_by_the_next_one_from_its_disk,
     a_client_that_cancels_pays_for_the_checkpoint_only,
     an_owner_who_returns_gets_the_machine_within_five_seconds,
+    an_owner_who_returns_does_not_wait_for_a_node_that_hangs,
     another_program_than_the_task_names_does_not_run,
     an_input_that_does_not_hash_does_not_run,
     a_program_of_another_kind_than_the_task_says_does_not_run,
@@ -237,6 +240,11 @@ struct Setup {
 }
 
 fn start_with(chain: &Running, setup: Setup, folder: &Path, owner: Owner) -> Agent {
+    let account = Account { village: Arc::clone(&chain.0), key: person(setup.number) };
+    start_on(Arc::new(account), setup, folder, owner)
+}
+
+fn start_on(chain: Arc<dyn Chain>, setup: Setup, folder: &Path, owner: Owner) -> Agent {
     let Setup { number, relay, times } = setup;
     let near = opengpu_link::Config::nearby([number + 70; 32], "127.0.0.1:0".parse().unwrap());
     let link = opengpu_link::Config { relay, ..near };
@@ -246,8 +254,7 @@ fn start_with(chain: &Running, setup: Setup, folder: &Path, owner: Owner) -> Age
         brief: Millis(20_000),
         ..Config::new(folder.to_owned(), link, [number; 32], launch(), policy)
     };
-    let account = Account { village: Arc::clone(&chain.0), key: person(number) };
-    Agent::start(config, Arc::new(account), Box::new(owner)).unwrap()
+    Agent::start(config, chain, Box::new(owner)).unwrap()
 }
 
 /// What a run on this machine gives.
