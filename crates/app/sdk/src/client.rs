@@ -9,7 +9,6 @@ use opengpu_client::{Rpc, RpcError, SendError, Signatory, send_noted};
 use opengpu_crypto::{Digest, Keypair};
 use opengpu_exec::program::MANIFEST;
 use opengpu_exec::{Program, Refusal};
-use opengpu_link::artifact::ArtifactKey;
 use opengpu_link::folder::{self, FolderError, FolderLimits};
 use opengpu_link::session::{Router, SessionError};
 use opengpu_link::transfer::{Holder, Keep, Policy};
@@ -171,14 +170,15 @@ impl Client {
         let limits = FolderLimits::default();
         let staged = stage(program)?;
         let folder = folder::pack(&store, staged.path(), &owner, &limits)?;
-        let key = ArtifactKey::generate(&mut rand::rng());
+        // The same input of this client is the same artifact: a provider that has it is not sent it again.
+        let (input_id, key, length) = store.import_owned(&owner, &mut io::Cursor::new(input))?;
         let delivery = Delivery {
             name: Text::new(program.manifest.name.clone()).map_err(|_| ClientError::Name)?,
             salt,
             program: folder.manifest,
             program_key: *folder.key.secret_bytes(),
             files: List::new(folder.files).map_err(|_| ClientError::Name)?,
-            input: store.import_encrypted(&key, input)?,
+            input: input_id,
             input_key: *key.secret_bytes(),
         };
         // Nothing that comes later takes their room.
@@ -189,7 +189,6 @@ impl Client {
         if let Some(check) = check {
             store.hold(&store.import(check.module())?, Millis(u64::MAX))?;
         }
-        let length = u64::try_from(input.len()).unwrap_or(u64::MAX);
         Ok(Packed { spec, delivery, bytes: folder.bytes.saturating_add(length) })
     }
 
@@ -283,6 +282,25 @@ fn stage(program: &Program) -> Result<TempDir, ClientError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wishes::Wishes;
+
+    #[test]
+    fn an_equal_input_of_two_tasks_is_one_artifact_and_of_two_clients_it_is_not() {
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/sha256-search");
+        let program = Program::open(&example).unwrap();
+        let homes = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let wishes = Wishes::new(Money::tokens(Amount::whole(1)));
+        let pack = |home: usize, input: &[u8]| {
+            let rpc = Rpc::new("http://127.0.0.1:1");
+            let spec = wishes.spec(&program, ArtifactId::of(input));
+            let client = Client::open(homes[home].path(), &rpc, ChainId(7)).unwrap();
+            let delivery = client.pack(&program, input, None, spec).unwrap().delivery;
+            (delivery.input, delivery.input_key)
+        };
+        assert_eq!(pack(0, b"input"), pack(0, b"input"));
+        assert_ne!(pack(0, b"input").0, pack(0, b"other").0);
+        assert_ne!(pack(0, b"input").0, pack(1, b"input").0, "nobody tests for a known input");
+    }
 
     #[test]
     fn a_program_is_packed_without_what_lies_beside_it() {

@@ -14,7 +14,7 @@ use opengpu_link::session::{Kind, Refusal, SessionError, Stream};
 use opengpu_link::transfer::{self, Keep};
 use opengpu_link::{Session, Store};
 use opengpu_types::{ArtifactId, Checkpoint, LeaseId, Millis, SegmentIndex};
-use std::io::Read as _;
+use std::io::{Cursor, Read as _};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -166,8 +166,10 @@ impl Companion {
             None => None,
             Some(from) => {
                 let bytes = self.state(record, &from).await?;
-                let key = ArtifactKey::generate(&mut rand::rng());
-                Some((self.store.import_encrypted(&key, &bytes[..])?, key))
+                // The same state is the same artifact: what was cut goes on where it was.
+                let owner = self.client.identity.artifacts();
+                let (id, key, _) = self.store.import_owned(&owner, &mut Cursor::new(bytes))?;
+                Some((id, key))
             }
         };
         let state_id = state.as_ref().map(|(id, _)| id);

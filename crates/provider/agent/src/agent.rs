@@ -13,17 +13,20 @@ use crate::custody::Custody;
 use crate::delivery::Depot;
 use crate::desk::{Desk, Inbox, send_all, spawn};
 use crate::door::Door;
+use crate::keeper::Keeper;
 use crate::lending::{Book, Lender, Lending, Lent};
 use crate::lookout::{Clock, Lookout};
 use crate::neighbours::Neighbours;
+use crate::parcel::Parcels;
 use crate::policy::{Device, NoOffers, Policy};
 use crate::presence::{self, Presence};
 use crate::questions::Questions;
 use crate::reception::Reception;
 use crate::record::Records;
 use crate::room::Room;
-use opengpu_crypto::SealKeypair;
+use opengpu_crypto::{SealKeypair, hash};
 use opengpu_exec::Launch;
+use opengpu_link::artifact::OwnerSecret;
 use opengpu_link::folder::FolderLimits;
 use opengpu_link::session::Router;
 use opengpu_link::transfer::Holder;
@@ -44,6 +47,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tracing::error;
 
+/// From it, and a secret of the provider, follow the keys of what it hands out.
+const ARTIFACTS: &str = "opengpu/agent-artifacts";
 /// How long the threads of the network have to end.
 const SHUTDOWN: Duration = Duration::from_secs(5);
 /// How long bids of others are counted.
@@ -58,7 +63,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub struct Config {
     /// Everything that it keeps.
     pub folder: PathBuf,
-    /// How much it may keep of artifacts.
+    /// How much it may keep of artifacts, programs and records together.
     pub quota: Quota,
     /// How large a program may be.
     pub limits: FolderLimits,
@@ -218,6 +223,8 @@ impl Agent {
         let (sender, receiver) = mpsc::channel();
         let inbox = Inbox(sender);
         let room = Room::of(&config.folder);
+        let owner = OwnerSecret::from_bytes(hash(ARTIFACTS, &[&config.sealing]).0);
+        let parcels = Parcels { chain: chain.id(), store: store.clone(), owner };
         let depot = Depot {
             chain: chain.id(),
             sealing: sealing.clone(),
@@ -225,6 +232,7 @@ impl Agent {
             programs: config.folder.join("programs"),
             limits: config.limits,
             room: room.clone(),
+            parcels: parcels.clone(),
         };
         let (runtime, neighbours) = (runtime()?, Neighbours::default());
         let custody = Custody::open(
@@ -252,7 +260,7 @@ impl Agent {
             neighbours,
             board: board.clone(),
             records: records.clone(),
-            store: depot.store.clone(),
+            parcels,
             endpoint: Arc::clone(&endpoint),
             lent,
             runtime: runtime.handle().clone(),
@@ -390,9 +398,16 @@ impl Parts {
         let (interest, questions) =
             (Arc::<Mutex<BTreeSet<TaskId>>>::default(), Questions::default());
         let kept = records.leases()?.into_keys().map(|lease| lease.task).collect();
+        let keeper = Keeper {
+            board: board.clone(),
+            clock: clock.clone(),
+            depot: depot.clone(),
+            records: records.clone(),
+            keep: config.keep,
+            quota: config.quota.total,
+        };
         let desk = Desk {
             account: chain.account(),
-            chain: chain.id(),
             core: Core::new(settings),
             clock: clock.clone(),
             board,
@@ -410,7 +425,6 @@ impl Parts {
             stop: Arc::clone(&stop),
             runs: BTreeMap::new(),
             kept,
-            swept: Instant::now(),
             found: None,
             full: false,
         };
@@ -426,12 +440,14 @@ impl Parts {
         };
         let (sender_chain, sender_inbox) = (Arc::clone(&chain), inbox.clone());
         let (custody_stop, owner_stop) = (Arc::clone(&stop), Arc::clone(&stop));
+        let keeper_stop = Arc::clone(&stop);
         let (owner_inbox, away) = (inbox.clone(), config.away);
         let threads = vec![
             spawn("agent-sender", move || send_all(&*sender_chain, &sending, &sender_inbox))?,
             spawn("agent-desk", move || desk.work(&receiver))?,
             spawn("agent-lookout", move || lookout.watch())?,
             spawn("agent-custody", move || custody.watch(&custody_stop))?,
+            spawn("agent-keeper", move || keeper.watch(&keeper_stop))?,
             spawn("agent-owner", move || {
                 presence::watch(&mut *presence, away, &owner_inbox, &owner_stop);
             })?,

@@ -4,6 +4,8 @@
 //! encrypted. So every byte is checked twice: on arrival against the address of the ciphertext, and here
 //! against the task. Nothing that fails leaves more than a folder that is swept.
 
+use crate::keeper;
+use crate::parcel::Parcels;
 use crate::record::Record;
 use crate::room::Room;
 use crate::witness;
@@ -18,7 +20,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Bytes that are decrypted at once.
 const PART: usize = 256 * 1024;
@@ -78,6 +80,7 @@ pub(crate) struct Depot {
     pub(crate) programs: PathBuf,
     pub(crate) limits: FolderLimits,
     pub(crate) room: Room,
+    pub(crate) parcels: Parcels,
 }
 
 impl Depot {
@@ -133,7 +136,34 @@ impl Depot {
         Ok(())
     }
 
-    fn place(&self, id: ProgramId) -> PathBuf {
+    /// Removes programs that are not wanted, the least recently used first, until they have so many
+    /// bytes; says how many they have then.
+    pub(crate) fn shrink(&self, wanted: &BTreeSet<ProgramId>, most: u64) -> io::Result<u64> {
+        let wanted: BTreeSet<_> = wanted.iter().map(|id| self.place(*id)).collect();
+        if !self.programs.exists() {
+            return Ok(0);
+        }
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.programs)? {
+            let entry = entry?;
+            let bytes = keeper::size(&entry.path())?;
+            found.push((entry.metadata()?.modified()?, entry.path(), bytes));
+        }
+        found.sort();
+        let mut left = found.iter().fold(0u64, |sum, (_, _, bytes)| sum.saturating_add(*bytes));
+        for (_, path, bytes) in found {
+            if left <= most {
+                break;
+            }
+            if !wanted.contains(&path) {
+                fs::remove_dir_all(&path)?;
+                left = left.saturating_sub(bytes);
+            }
+        }
+        Ok(left)
+    }
+
+    pub(crate) fn place(&self, id: ProgramId) -> PathBuf {
         self.programs.join(ArtifactId(id.0).to_string())
     }
 
@@ -143,6 +173,8 @@ impl Depot {
             Some(program) => program,
             None => self.unpack(id, grant)?,
         };
+        // It was used just now.
+        File::open(self.place(id))?.set_modified(SystemTime::now())?;
         // The owner allowed a kind; the client must not smuggle in another one.
         if program.manifest.kind != task.spec.requirements.kind {
             return Err(Undelivered::wrong("the program is of another kind"));
@@ -205,20 +237,13 @@ impl Depot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture;
     use opengpu_crypto::Digest;
-    use opengpu_link::Quota;
 
     #[test]
     fn old_programs_go_unless_a_lease_wants_them() {
         let folder = tempfile::tempdir().unwrap();
-        let depot = Depot {
-            chain: ChainId(7),
-            sealing: SealKeypair::from_seed([1; 32]),
-            store: Store::open(&folder.path().join("store"), Quota::of(1 << 20)).unwrap(),
-            programs: folder.path().join("programs"),
-            limits: FolderLimits::default(),
-            room: Room::of(folder.path()),
-        };
+        let depot = fixture::depot(folder.path(), 1 << 20);
         depot.sweep(&BTreeSet::new(), Duration::ZERO).unwrap();
         let [wanted, other] = [1, 2].map(|byte| ProgramId(Digest([byte; 32])));
         for id in [wanted, other] {

@@ -21,7 +21,7 @@ use crate::run::{Controls, Run};
 use crate::witness;
 use opengpu_exec::Launch;
 use opengpu_types::{
-    Address, ChainId, Ending, LeaseId, LeasePhase, MarketOperation, Millis, Outcome, Task, TaskId,
+    Address, Ending, LeaseId, LeasePhase, MarketOperation, Millis, Outcome, Task, TaskId,
 };
 use opengpu_verify::trace::Owner;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,11 +30,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tracing::{debug, error, info, warn};
 
-/// How often what is old is swept away.
-const SWEEP: Duration = Duration::from_secs(600);
 /// The desk looks up at least so often.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
@@ -81,7 +79,6 @@ pub(crate) fn send_all(
 
 /// The desk.
 pub(crate) struct Desk {
-    pub(crate) chain: ChainId,
     pub(crate) account: Address,
     pub(crate) core: Core,
     pub(crate) clock: Clock,
@@ -101,7 +98,6 @@ pub(crate) struct Desk {
     pub(crate) runs: BTreeMap<LeaseId, (Controls, JoinHandle<()>)>,
     /// Tasks whose outputs were on disk at the start.
     pub(crate) kept: BTreeSet<TaskId>,
-    pub(crate) swept: Instant,
     /// Leases that were on disk at the start, until the chain was seen.
     pub(crate) found: Option<BTreeSet<LeaseId>>,
     /// Whether the disk was full when it was last looked at.
@@ -135,7 +131,6 @@ impl Desk {
             }
             self.look_at_disk();
             wake = self.apply(input);
-            self.sweep();
         }
         for (_, (controls, thread)) in std::mem::take(&mut self.runs) {
             controls.stop();
@@ -277,14 +272,13 @@ impl Desk {
         };
         let controls = Controls::default();
         let run = Run {
-            chain: self.chain,
             lease,
             owner: Owner { task: lease.task.0, provider: self.account },
             task: posted.task,
             program,
             record: self.records.lease(lease),
             launch: self.launch.clone(),
-            store: self.depot.store.clone(),
+            parcels: self.depot.parcels.clone(),
             board: self.board.clone(),
             log: posted.log,
             inbox: self.inbox.clone(),
@@ -326,27 +320,6 @@ impl Desk {
         // What is over does not change any more; sessions need it once.
         wanted.extend(self.kept.difference(&posted));
         *self.interest.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
-    }
-
-    fn sweep(&mut self) {
-        if self.swept.elapsed() < SWEEP {
-            return;
-        }
-        self.swept = Instant::now();
-        let now = self.clock.now();
-        let swept = self.records.sweep(Millis(now.0.saturating_sub(self.keep.0)));
-        let kept = swept.and_then(|()| self.records.leases());
-        match kept {
-            Ok(kept) => self.board.retain(&kept.into_keys().collect()),
-            Err(error) => warn!(%error, "not swept"),
-        }
-        let wanted = self.board.programs();
-        if let Err(error) = self.depot.sweep(&wanted, Duration::from_millis(self.keep.0)) {
-            warn!(%error, "programs are not swept");
-        }
-        if let Err(error) = self.depot.store.expire(now) {
-            warn!(%error, "not expired");
-        }
     }
 }
 

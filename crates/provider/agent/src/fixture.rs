@@ -1,9 +1,15 @@
 //! Things for tests: a provider, a task, a lease.
 
 use crate::chain::{Chain, ChainError, Final};
+use crate::delivery::Depot;
 use crate::hours::Hours;
+use crate::parcel::Parcels;
 use crate::policy::{Device, Floor, Policy};
-use opengpu_crypto::{Digest, SealPublicKey};
+use crate::room::Room;
+use opengpu_crypto::{Digest, SealKeypair, SealPublicKey};
+use opengpu_link::artifact::OwnerSecret;
+use opengpu_link::folder::FolderLimits;
+use opengpu_link::{Quota, Store};
 use opengpu_types::{
     Address, Allocating, Amount, ArtifactId, ChainId, Class, Contact, Entry, Eyes, Height, Key,
     Lease, LeasePhase, List, MarketOperation, MarketParameters, Measure, Millis, Money, Offered,
@@ -12,6 +18,7 @@ use opengpu_types::{
     Text, Trust, Weights, Work,
 };
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -148,6 +155,21 @@ pub(crate) fn leased() -> Task {
 }
 
 pub(crate) const DIGEST: Digest = Digest([9; 32]);
+
+/// A depot in a folder, with so many bytes for its store.
+pub(crate) fn depot(folder: &Path, quota: u64) -> Depot {
+    let store = Store::open(&folder.join("store"), Quota::of(quota)).unwrap();
+    let owner = OwnerSecret::from_bytes([1; 32]);
+    Depot {
+        chain: ChainId(7),
+        sealing: SealKeypair::from_seed([1; 32]),
+        store: store.clone(),
+        programs: folder.join("programs"),
+        limits: FolderLimits::default(),
+        room: Room::of(folder),
+        parcels: Parcels { chain: ChainId(7), store, owner },
+    }
+}
 
 /// A chain on paper: entries that a test writes.
 #[derive(Default)]

@@ -12,20 +12,19 @@ use crate::board::Board;
 use crate::chain::Chain;
 use crate::core::Subject;
 use crate::neighbours::Neighbours;
-use crate::parcel;
+use crate::parcel::Parcels;
 use crate::record::{Part, Records};
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_link::lease::{HOLD, Hold, MOST_PIECES, Parcel, Piece};
 use opengpu_link::session::{Refusal, SessionError};
 use opengpu_link::transfer::News;
-use opengpu_link::{Address, Endpoint, EndpointId, RelayUrl, Session, Store};
+use opengpu_link::{Address, Endpoint, EndpointId, RelayUrl, Session};
 use opengpu_types::{
     Address as Account, ArtifactId, Class, Commitment, Ending, Entry, Key, LeaseId, LeasePhase,
     MarketOperation, SegmentIndex, Task,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -97,7 +96,7 @@ pub(crate) struct Lending {
     pub(crate) neighbours: Neighbours,
     pub(crate) board: Board,
     pub(crate) records: Records,
-    pub(crate) store: Store,
+    pub(crate) parcels: Parcels,
     pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) lent: Lent,
     pub(crate) runtime: Handle,
@@ -308,28 +307,25 @@ impl Lender {
         after: Option<SegmentIndex>,
     ) -> io::Result<(Option<Parcel>, Parcel)> {
         let (record, reader) = (self.0.records.lease(wish.lease), wish.task.contact.sealing);
-        let (store, chain) = (&self.0.store, self.0.chain.id());
+        let parcels = &self.0.parcels;
         let missing = || io::Error::other("its segments are not on disk");
         let Part { cuts, begin, end } = record.part(after, wish.segment)?.ok_or_else(missing)?;
         let state = match wish.goes_on {
             true => {
                 let state = record.state_after(wish.segment)?.ok_or_else(missing)?;
                 let path = record.state_file(state);
-                Some(parcel::pack(store, chain, &path, reader)?)
+                Some(parcels.pack(&path, reader)?)
             }
             false => None,
         };
-        let mut file = File::open(record.output())?;
-        file.seek(SeekFrom::Start(begin))?;
-        let (head, length) = (Piece::head(&cuts), end.saturating_sub(begin));
-        let size = length.saturating_add(u64::try_from(head.len()).unwrap_or(u64::MAX));
-        let plain = head.as_slice().chain(file.take(length));
-        Ok((state, parcel::pack_bytes(store, chain, plain, size, reader)?))
+        let (output, length) = (record.output(), end.saturating_sub(begin));
+        let piece = parcels.pack_part(Piece::head(&cuts), (&output, begin, length), reader)?;
+        Ok((state, piece))
     }
 }
 
 impl Lending {
-    /// Lets somebody fetch these, as long as what is returned is kept; then they are gone from here.
+    /// Lets somebody fetch these, as long as what is returned is kept.
     fn lend<'a>(
         this: &Arc<Self>,
         remote: EndpointId,
@@ -350,10 +346,9 @@ struct Loan {
 impl Drop for Loan {
     fn drop(&mut self) {
         for part in &self.parts {
+            // The artifact stays while there is room: another try goes on from it, and its client may be
+            // fetching the same one.
             self.lending.lent.lock().remove(part);
-            if let Err(error) = self.lending.store.remove(&part.1) {
-                warn!(%error, "a copy for a holder is not removed");
-            }
         }
     }
 }

@@ -15,6 +15,7 @@
 //! | [`chain`] | the chain as an agent needs it |
 //! | [`presence`] | whether the owner is at the machine |
 //! | [`record`] | what is on disk of leases and bids |
+//! | `keeper` | all that is kept, within one quota |
 //! | [`Agent`] | all of it together, with its threads |
 //!
 //! Invariants of absence: the core reads no clock and no disk; the agent holds no key of the account;
@@ -32,6 +33,7 @@ pub mod earnings;
 #[cfg(test)]
 mod fixture;
 pub mod hours;
+mod keeper;
 mod lending;
 mod lookout;
 mod neighbours;

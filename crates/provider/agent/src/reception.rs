@@ -4,7 +4,6 @@ use crate::board::{Board, Posted};
 use crate::core::Input;
 use crate::delivery::{Depot, Undelivered};
 use crate::desk::Inbox;
-use crate::parcel;
 use crate::record::Records;
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_link::lease::{BRIEF, Brief, FOLLOW, Follow, OUTPUT, STATE, Standing, Wanted};
@@ -148,7 +147,7 @@ impl Reception {
             let state = record.state_after(segment)?;
             let path = record.state_file(state.ok_or(std::io::ErrorKind::NotFound)?);
             // It is fetched at once, so nobody holds it: asking often fills no disk.
-            parcel::pack(&own.depot.store, own.depot.chain, &path, posted.task.contact.sealing)
+            own.depot.parcels.pack(&path, posted.task.contact.sealing)
         });
         match packed.await {
             Ok(Ok(parcel)) => {

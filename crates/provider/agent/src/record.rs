@@ -37,6 +37,7 @@ use std::path::{Path, PathBuf};
 use tracing::warn;
 
 use crate::core::{Kept, Sealed};
+use crate::keeper;
 
 /// Bytes of the largest small file.
 const SMALL: u64 = 64 * 1024;
@@ -127,6 +128,11 @@ impl Records {
             }
         }
         Ok(restored)
+    }
+
+    /// Bytes of everything.
+    pub fn bytes(&self) -> io::Result<u64> {
+        keeper::size(&self.folder)
     }
 
     /// Removes what was closed before that time.
@@ -407,6 +413,42 @@ impl Record {
             remove(&self.folder.join(name))?;
         }
         write(&self.folder.join("closed"), &now.encode())
+    }
+
+    /// Drops everything that serves nothing but running it again; says how many bytes that was.
+    pub fn forget_run(&self) -> io::Result<u64> {
+        let before = keeper::size(&self.folder)?;
+        for name in ["input", "state", "predicate"] {
+            remove(&self.folder.join(name))?;
+        }
+        for state in self.states_by_age()? {
+            remove(&state)?;
+        }
+        Ok(before.saturating_sub(keeper::size(&self.folder)?))
+    }
+
+    /// Drops states of a lease that goes on, but for the one that was committed to last, the one before
+    /// it and all after it; says how many bytes that was.
+    pub fn forget_states_before(&self, committed: Option<ArtifactId>) -> io::Result<u64> {
+        let Some(committed) = committed.map(|state| self.state_file(state)) else { return Ok(0) };
+        let (before, mut older) = (keeper::size(&self.folder)?, self.states_by_age()?);
+        let Some(place) = older.iter().position(|state| *state == committed) else { return Ok(0) };
+        older.truncate(place.saturating_sub(1));
+        for state in older {
+            remove(&state)?;
+        }
+        Ok(before.saturating_sub(keeper::size(&self.folder)?))
+    }
+
+    /// The files of all states, the oldest first.
+    fn states_by_age(&self) -> io::Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.states())? {
+            let entry = entry?;
+            found.push((entry.metadata()?.modified()?, entry.path()));
+        }
+        found.sort();
+        Ok(found.into_iter().map(|(_, path)| path).collect())
     }
 
     fn closed(&self) -> io::Result<Option<Millis>> {

@@ -6,17 +6,16 @@
 use crate::board::{Board, Log};
 use crate::core::{How, Input};
 use crate::desk::Inbox;
-use crate::parcel;
+use crate::parcel::Parcels;
 use crate::record::{Pen, Record};
 use crate::room::Room;
 use crate::witness;
 use opengpu_exec::program::Program;
 use opengpu_exec::{Data, Errand, Fault, Launch, Standing, StartError, Supervisor, artifact};
-use opengpu_link::Store;
 use opengpu_link::lease::{MOST_NEWS, News};
 use opengpu_types::{
-    ChainId, Checkpoint, Class, Commitment, Ending, LeaseId, List, Millis, Segment, SegmentIndex,
-    Task, Usage,
+    Checkpoint, Class, Commitment, Ending, LeaseId, List, Millis, Segment, SegmentIndex, Task,
+    Usage,
 };
 use opengpu_verify::trace::{self, Extent, Owner, Trace};
 use std::io;
@@ -87,14 +86,13 @@ enum Unrun {
 
 /// A lease that is to be run.
 pub(crate) struct Run {
-    pub(crate) chain: ChainId,
     pub(crate) lease: LeaseId,
     pub(crate) owner: Owner,
     pub(crate) task: Arc<Task>,
     pub(crate) program: Program,
     pub(crate) record: Record,
     pub(crate) launch: Launch,
-    pub(crate) store: Store,
+    pub(crate) parcels: Parcels,
     pub(crate) board: Board,
     pub(crate) log: Arc<Log>,
     pub(crate) inbox: Inbox,
@@ -382,8 +380,8 @@ impl Run {
             return Ok(());
         }
         let reader = self.task.contact.sealing;
-        let parcel = parcel::pack(&self.store, self.chain, &path, reader)?;
-        self.store.hold(&parcel.grant.artifact, self.keep).map_err(io::Error::other)?;
+        let parcel = self.parcels.pack(&path, reader)?;
+        self.parcels.store.hold(&parcel.grant.artifact, self.keep).map_err(io::Error::other)?;
         self.record.keep_parcel(&parcel)?;
         self.board.show(self.lease, parcel.grant.artifact);
         Ok(())

@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     /// UDP socket for direct links.
     #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:0")]
     direct: SocketAddr,
-    /// GiB that inputs and outputs may take.
+    /// GiB that inputs, programs, states and outputs may take together.
     #[arg(long, value_name = "GIB", default_value_t = 64,
           value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     quota: u64,

@@ -35,7 +35,7 @@ const ABOUT: [(&str, &str, &str); 17] = [
     ("reliability", "Least reliability of a client.", ""),
     ("relay", "Relay through which clients reach it.", "\"https://relay.example\""),
     ("direct", "UDP socket for direct links.", "\"0.0.0.0:0\""),
-    ("quota-gib", "GiB that inputs and outputs may take.", ""),
+    ("quota-gib", "GiB that inputs, programs, states and outputs may take together.", ""),
     ("hold-gib", "GiB that it holds, unread, for leases of other providers; 0 for none.", ""),
 ];
 

@@ -119,6 +119,25 @@ impl Index {
         over
     }
 
+    /// Sets how much there may be.
+    pub(super) const fn set_quota(&mut self, quota: u64) {
+        self.quota = quota;
+    }
+
+    /// What goes so that as little as possible is over the quota, the least recently used first.
+    pub(super) fn over(&self) -> Vec<ArtifactId> {
+        let mut idle: Vec<_> =
+            self.entries.iter().filter(|(_, tracked)| tracked.may_go()).collect();
+        idle.sort_by_key(|(_, tracked)| tracked.last_use);
+        let mut used = self.used;
+        let needed = idle.into_iter().take_while(|(_, tracked)| {
+            let over = used > self.quota;
+            used = used.saturating_sub(tracked.entry.size);
+            over
+        });
+        needed.map(|(id, _)| *id).collect()
+    }
+
     /// What must go so that `size` more bytes fit, the least recently used first.
     pub(super) fn room_for(&self, size: u64) -> Result<Vec<ArtifactId>, StoreError> {
         let mut idle: Vec<_> =

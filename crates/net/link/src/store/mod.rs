@@ -337,6 +337,19 @@ impl Store {
         Ok(())
     }
 
+    /// Says how much there may be from now on. What is over it goes, but for what is held or in use.
+    pub fn set_total(&self, total: u64) -> Result<(), StoreError> {
+        let mut state = self.state();
+        state.index.set_quota(total);
+        for old in state.index.over() {
+            tracing::debug!(artifact = %old, "evicted");
+            state.index.remove(&old);
+            state.parts.remove(&old);
+            self.inner.disk.remove(old)?;
+        }
+        Ok(())
+    }
+
     /// Removes an artifact, held or not; one that is in use goes from the disk with its last user.
     pub fn remove(&self, id: &ArtifactId) -> Result<(), StoreError> {
         let mut state = self.state();

@@ -18,8 +18,9 @@ use opengpu_types::{
     Millis, Money, Outcome, Requirements, SegmentIndex, SessionKey, Set, Spec, TaskId, Text, Trust,
     Weights, Work,
 };
-use std::io::Read as _;
+use std::io::{Cursor, Read as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
@@ -45,6 +46,8 @@ pub(crate) struct Client {
     store: Store,
     endpoint: Endpoint,
     runtime: Runtime,
+    /// Bytes that providers have fetched.
+    pub(crate) sent: AtomicU64,
     _folder: tempfile::TempDir,
 }
 
@@ -61,7 +64,8 @@ impl Client {
         let router = Holder::new(store.clone(), Open).answer_on(Router::default());
         let endpoint = runtime.block_on(Endpoint::bind(config, router, |_| true)).unwrap();
         let sealing = SealKeypair::from_seed([seed; 32]);
-        Self { key: person(seed), sealing, store, endpoint, runtime, _folder: folder }
+        let sent = AtomicU64::new(0);
+        Self { key: person(seed), sealing, store, endpoint, runtime, sent, _folder: folder }
     }
 
     fn contact(&self) -> Contact {
@@ -131,8 +135,7 @@ impl Client {
         let owner = OwnerSecret::from_bytes([4; 32]);
         let packed = folder::pack(&self.store, program, &owner, &FolderLimits::default()).unwrap();
         let mut rng = rand::rng();
-        let key = ArtifactKey::generate(&mut rng);
-        let input = self.store.import_encrypted(&key, input).unwrap();
+        let (input, key, _) = self.store.import_owned(&owner, &mut Cursor::new(input)).unwrap();
         let mut grant = |artifact, key: &ArtifactKey| {
             Grant::issue(&mut rng, CHAIN, artifact, key, reader).unwrap()
         };
@@ -152,7 +155,8 @@ impl Client {
             for artifact in all {
                 let size = self.store.whole(artifact).unwrap().outline().size();
                 let wish = Keep { artifact: *artifact, size, until: Millis(0) };
-                transfer::put(session, wish, |_| {}).await.unwrap();
+                let sent = transfer::put(session, wish, |_| {}).await.unwrap();
+                self.sent.fetch_add(sent, Ordering::SeqCst);
             }
             session.call(BRIEF, &brief.encode()).await.map(drop)
         })

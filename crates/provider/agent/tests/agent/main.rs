@@ -55,6 +55,7 @@ tests!(
     a_client_that_cancels_pays_for_the_checkpoint_only,
     an_owner_who_returns_gets_the_machine_within_five_seconds,
     an_owner_who_returns_does_not_wait_for_a_node_that_hangs,
+    an_input_that_a_provider_has_is_not_sent_again,
     another_program_than_the_task_names_does_not_run,
     an_input_that_does_not_hash_does_not_run,
     a_program_of_another_kind_than_the_task_says_does_not_run,
@@ -364,6 +365,27 @@ fn an_owner_who_returns_gets_the_machine_within_five_seconds() {
         (provider.status == ProviderStatus::Draining).then_some(())
     };
     scene.village().until("no more leases", draining);
+}
+
+fn an_input_that_a_provider_has_is_not_sent_again() {
+    let scene = Scene::new();
+    let folder = example("word-count");
+    let program = Program::open(&folder).unwrap();
+    let input = b"the quick brown fox jumps over the lazy dog\n".repeat(20_000);
+    let run = || {
+        let task = scene.client.submit(scene.village(), &program, &input, |_| {});
+        let lease = scene.lease(task);
+        let session = scene.client.dial(&scene.agent().nearby());
+        let (reader, before) = (scene.agent().contact().sealing, &scene.client.sent);
+        let begun = before.load(Ordering::SeqCst);
+        scene.client.deliver(&session, reader, lease, (&folder, &input), None).unwrap();
+        assert_eq!(scene.closed(lease).0, CloseReason::Completed);
+        before.load(Ordering::SeqCst) - begun
+    };
+    let first = run();
+    assert!(first > u64::try_from(input.len()).unwrap());
+    let second = run();
+    assert!(second < first / 100, "{second} of {first} bytes were sent again");
 }
 
 /// What becomes of a lease to which this is delivered instead.
