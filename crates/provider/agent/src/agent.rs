@@ -71,6 +71,8 @@ pub struct Config {
     pub link: opengpu_link::Config,
     /// The secret to which clients seal.
     pub sealing: [u8; 32],
+    /// Secrets to which they did before.
+    pub previous_sealing: Vec<[u8; 32]>,
     /// How executors are started.
     pub launch: Launch,
     /// What the owner allows.
@@ -100,6 +102,7 @@ impl Config {
             limits: FolderLimits::default(),
             link,
             sealing,
+            previous_sealing: Vec::new(),
             launch,
             policy,
             brief: Millis(120_000),
@@ -219,6 +222,7 @@ impl Agent {
         let records = Records::open(&config.folder.join("records"))?;
         let store = Store::open(&config.folder.join("artifacts"), config.quota)?;
         let sealing = SealKeypair::from_seed(config.sealing);
+        let previous = config.previous_sealing.iter().copied().map(SealKeypair::from_seed);
         let (board, clock) = (Board::default(), Clock::new(chain.tip()?.time));
         let (sender, receiver) = mpsc::channel();
         let inbox = Inbox(sender);
@@ -228,6 +232,7 @@ impl Agent {
         let depot = Depot {
             chain: chain.id(),
             sealing: sealing.clone(),
+            previous: previous.collect(),
             store,
             programs: config.folder.join("programs"),
             limits: config.limits,

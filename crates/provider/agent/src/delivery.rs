@@ -75,6 +75,8 @@ impl From<FolderError> for Undelivered {
 pub(crate) struct Depot {
     pub(crate) chain: ChainId,
     pub(crate) sealing: SealKeypair,
+    /// Keys that it had before: what was sealed to them is still opened.
+    pub(crate) previous: Vec<SealKeypair>,
     pub(crate) store: Store,
     /// Programs by their id.
     pub(crate) programs: PathBuf,
@@ -201,7 +203,8 @@ impl Depot {
     }
 
     fn key(&self, grant: &Grant) -> Result<ArtifactKey, Undelivered> {
-        grant.open(self.chain, &self.sealing).map_err(Undelivered::wrong)
+        let known = self.previous.iter().find(|known| known.public_key() == grant.reader);
+        grant.open(self.chain, known.unwrap_or(&self.sealing)).map_err(Undelivered::wrong)
     }
 
     /// Writes the plaintext of an artifact to a file, if it is the one that is wanted.

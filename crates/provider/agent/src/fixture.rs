@@ -163,6 +163,7 @@ pub(crate) fn depot(folder: &Path, quota: u64) -> Depot {
     Depot {
         chain: ChainId(7),
         sealing: SealKeypair::from_seed([1; 32]),
+        previous: Vec::new(),
         store: store.clone(),
         programs: folder.join("programs"),
         limits: FolderLimits::default(),

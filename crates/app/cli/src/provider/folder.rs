@@ -27,6 +27,8 @@ use zeroize::Zeroizing;
 const SETTINGS: &str = "provider.toml";
 const SECRETS: &str = "provider.key";
 const DEVICE: &str = "device.json";
+/// Sealing keys of before that are kept.
+const PREVIOUS: usize = 4;
 
 /// The secrets of a provider that are no key of its account.
 #[derive(Serialize, Deserialize)]
@@ -34,12 +36,16 @@ const DEVICE: &str = "device.json";
 struct Document {
     session: String,
     sealing: String,
+    /// Seeds of sealing keys that it had before, the newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    previous_sealing: Vec<String>,
 }
 
 impl Drop for Document {
     fn drop(&mut self) {
         zeroize::Zeroize::zeroize(&mut self.session);
         zeroize::Zeroize::zeroize(&mut self.sealing);
+        zeroize::Zeroize::zeroize(&mut self.previous_sealing);
     }
 }
 
@@ -47,11 +53,30 @@ impl Drop for Document {
 pub(crate) struct Secrets {
     pub(crate) session: Zeroizing<[u8; 32]>,
     pub(crate) sealing: Zeroizing<[u8; 32]>,
+    /// Those before it, the newest first: what was sealed to them is still opened.
+    pub(crate) previous: Vec<Zeroizing<[u8; 32]>>,
 }
 
 impl Secrets {
     pub(crate) fn generate() -> Self {
-        Self { session: Zeroizing::new(rand::random()), sealing: Zeroizing::new(rand::random()) }
+        let seed = || Zeroizing::new(rand::random());
+        Self { session: seed(), sealing: seed(), previous: Vec::new() }
+    }
+
+    /// New ones, with which everything that was sealed before is still opened.
+    fn after(old: Self) -> Self {
+        let previous = std::iter::once(old.sealing).chain(old.previous).take(PREVIOUS);
+        Self { previous: previous.collect(), ..Self::generate() }
+    }
+
+    fn write(&self) -> Result<Zeroizing<String>> {
+        let text = |seed: &Zeroizing<[u8; 32]>| hex::encode(seed.as_slice());
+        let document = Document {
+            session: text(&self.session),
+            sealing: text(&self.sealing),
+            previous_sealing: self.previous.iter().map(text).collect(),
+        };
+        Ok(Zeroizing::new(serde_json::to_string_pretty(&document)?))
     }
 }
 
@@ -77,12 +102,7 @@ impl Folder {
     pub(crate) fn create(&self, settings: &Settings, measured: &Measured) -> Result<()> {
         create_folder(&self.0)?;
         if !self.0.join(SECRETS).exists() {
-            let secrets = Secrets::generate();
-            let document = Document {
-                session: hex::encode(secrets.session.as_slice()),
-                sealing: hex::encode(secrets.sealing.as_slice()),
-            };
-            let text = Zeroizing::new(serde_json::to_string_pretty(&document)?);
+            let text = Secrets::generate().write()?;
             write_private(&self.0.join(SECRETS), text.as_bytes())?;
         }
         self.replace(DEVICE, &serde_json::to_string_pretty(measured)?)?;
@@ -131,7 +151,19 @@ impl Folder {
                 .map_err(|_| Complaint::usage(format!("{} is damaged", path.display())))?;
             Ok::<_, Complaint>(seed)
         };
-        Ok(Secrets { session: seed(&document.session)?, sealing: seed(&document.sealing)? })
+        let previous = document.previous_sealing.iter().map(|text| seed(text));
+        Ok(Secrets {
+            session: seed(&document.session)?,
+            sealing: seed(&document.sealing)?,
+            previous: previous.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Makes new secrets in the place of those that are there.
+    pub(crate) fn rotate(&self) -> Result<()> {
+        let text = Secrets::after(self.secrets()?).write()?;
+        // A draft is as private as the file.
+        self.replace(SECRETS, &text)
     }
 
     /// Makes sure that one provider alone runs here, as long as the file is held.
@@ -179,6 +211,26 @@ mod tests {
         assert_ne!(*secrets.session, *secrets.sealing);
         folder.create(&settings, &measured).unwrap();
         assert_eq!(*folder.secrets().unwrap().session, *secrets.session);
+    }
+
+    #[test]
+    fn new_secrets_leave_the_sealing_key_of_before() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::new(place.path().join("provider"));
+        folder.create(&settings::sample(), &measure::sample()).unwrap();
+        let mut sealing = vec![folder.secrets().unwrap().sealing];
+        let session = folder.secrets().unwrap().session;
+        for _ in 0..6 {
+            folder.rotate().unwrap();
+            sealing.insert(0, folder.secrets().unwrap().sealing);
+        }
+        let secrets = folder.secrets().unwrap();
+        assert!(*secrets.session != *session && *secrets.sealing == *sealing[0]);
+        assert_eq!(secrets.previous, sealing[1..=PREVIOUS]);
+        assert_ne!(sealing[0], sealing[1]);
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(folder.path().join(SECRETS)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "nobody else reads it");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod forecast;
 mod init;
 mod measure;
 mod report;
+mod rotate;
 mod settings;
 mod start;
 mod top;
@@ -61,6 +62,8 @@ enum Verb {
     Bid(bid::Arguments),
     /// Show leases that ended, and what they brought.
     Earnings,
+    /// Make new session and sealing keys; the next start tells the chain, and leases go on.
+    Rotate,
     /// Print a unit of systemd that keeps the provider running.
     Unit(unit::Arguments),
 }
@@ -83,6 +86,7 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
         Verb::Auctions(arguments) => auctions::run(context, &folder, &arguments),
         Verb::Bid(arguments) => bid::run(context, &folder, &arguments),
         Verb::Earnings => earnings::run(context, &folder),
+        Verb::Rotate => rotate::run(context, &folder),
         Verb::Unit(arguments) => unit::run(context, &folder, &arguments),
     }
 }

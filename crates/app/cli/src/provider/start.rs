@@ -136,6 +136,7 @@ fn config(folder: &Folder, settings: &Settings, device: Option<String>) -> Resul
     let (link, state) = (settings.link(*secrets.session)?, folder.state());
     opengpu_client::wallet::create_folder(&state)?;
     let mut config = Config::new(state, link, *secrets.sealing, launch, settings.policy()?);
+    config.previous_sealing = secrets.previous.iter().map(|seed| **seed).collect();
     config.quota = Quota::of(settings.quota_gib.saturating_mul(1 << 30));
     config.hold = settings.hold_gib.saturating_mul(1 << 30);
     Ok(config)

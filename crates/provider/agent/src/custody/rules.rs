@@ -42,14 +42,17 @@ impl Kept {
     }
 
     /// Takes what the chain says of its task, none if there is no such task any more; says whether that
-    /// is news.
+    /// is news. A client may have another key by now.
     pub(crate) fn see(&mut self, task: Option<&Task>, now: Millis) -> bool {
         let ended = match task.map(|task| task.phase) {
             Some(TaskPhase::Closed { at, .. }) => Some(at),
             Some(_) => None,
             None => self.ended.or(Some(now)),
         };
-        std::mem::replace(&mut self.ended, ended) != ended
+        let client = task.map_or(self.client, |task| EndpointId(task.contact.session.0));
+        let new = (client, ended) != (self.client, self.ended);
+        (self.client, self.ended) = (client, ended);
+        new
     }
 
     /// Whether nobody comes for it any more.

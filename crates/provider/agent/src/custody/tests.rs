@@ -268,3 +268,21 @@ fn a_task_that_the_chain_has_no_more_has_ended() {
     assert!(!kept.see(None, Millis(9)), "it ended when that was first seen");
     assert!(!kept.is_over(Millis(600_006), KEEP) && kept.is_over(Millis(600_007), KEEP));
 }
+
+#[test]
+fn a_client_that_changes_its_key_gets_in_with_the_new_one_alone() {
+    let scene = Scene::new();
+    let hold = scene.hold(1, None, 10);
+    scene.take(&hold, LESSEE).unwrap();
+    let mut changed = task(Some(1), LeasePhase::Running);
+    changed.contact.session = SessionKey(OTHER.0);
+    scene.see(changed);
+    scene.custody.sweep().unwrap();
+    let piece = hold.piece.grant.artifact;
+    assert!(scene.custody.admits(OTHER) && scene.custody.may_read(OTHER, piece));
+    assert!(!scene.custody.admits(CLIENT) && !scene.custody.may_read(CLIENT, piece));
+    // It is so after a restart, too.
+    let Scene { paper, custody, folder } = scene;
+    drop(custody);
+    assert!(open(&paper, folder.path()).may_read(OTHER, piece));
+}

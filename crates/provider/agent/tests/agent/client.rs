@@ -68,6 +68,10 @@ impl Client {
         Self { key: person(seed), sealing, store, endpoint, runtime, sent, _folder: folder }
     }
 
+    pub(crate) fn sealing(&self) -> SealPublicKey {
+        self.sealing.public_key()
+    }
+
     fn contact(&self) -> Contact {
         let session = SessionKey(self.endpoint.id().0);
         Contact { session, sealing: self.sealing.public_key(), relay: Text::default() }

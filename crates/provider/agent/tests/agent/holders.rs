@@ -32,7 +32,7 @@ impl Meeting {
     /// A provider that is found through it, and takes so many times the usual rate.
     fn provider(&self, scene: &Scene, number: u8, folder: &Path, times: u128) -> Agent {
         let relay = Some(self.relay.as_ref().unwrap().url().clone());
-        let setup = Setup { number, relay, times };
+        let setup = Setup { number, relay, times, turn: 0 };
         let agent = start_with(&scene.chain, setup, folder, Owner::default());
         agent.announce(&[device()], Amount::whole(200)).unwrap();
         agent

@@ -68,6 +68,7 @@ tests!(
     copies_of_two_providers_are_compared_and_both_are_paid,
     what_a_predicate_accepts_is_paid_and_what_it_refuses_is_nobodys,
     a_provider_drains_and_works_again_as_its_owner_wishes,
+    keys_of_a_provider_change_while_its_leases_go_on,
 );
 
 fn main() -> ExitCode {
@@ -229,7 +230,7 @@ impl Scene {
 
 /// An agent of the person of that number.
 fn start(chain: &Running, number: u8, folder: &Path, owner: Owner) -> Agent {
-    start_with(chain, Setup { number, relay: None, times: 1 }, folder, owner)
+    start_with(chain, Setup { number, relay: None, times: 1, turn: 0 }, folder, owner)
 }
 
 /// What is different about an agent.
@@ -238,6 +239,8 @@ struct Setup {
     relay: Option<opengpu_link::RelayUrl>,
     /// So many times the usual rate.
     times: u128,
+    /// How often its keys were changed.
+    turn: u8,
 }
 
 fn start_with(chain: &Running, setup: Setup, folder: &Path, owner: Owner) -> Agent {
@@ -246,14 +249,16 @@ fn start_with(chain: &Running, setup: Setup, folder: &Path, owner: Owner) -> Age
 }
 
 fn start_on(chain: Arc<dyn Chain>, setup: Setup, folder: &Path, owner: Owner) -> Agent {
-    let Setup { number, relay, times } = setup;
-    let near = opengpu_link::Config::nearby([number + 70; 32], "127.0.0.1:0".parse().unwrap());
+    let Setup { number, relay, times, turn } = setup;
+    let (session, sealing) = ([number + turn + 70; 32], |turn| [number + 10 * turn; 32]);
+    let near = opengpu_link::Config::nearby(session, "127.0.0.1:0".parse().unwrap());
     let link = opengpu_link::Config { relay, ..near };
     let floor = Floor::Rate(Money::tokens(Amount(RATE * times)));
     let policy = Policy { floor, ..policy() };
     let config = Config {
         brief: Millis(20_000),
-        ..Config::new(folder.to_owned(), link, [number; 32], launch(), policy)
+        previous_sealing: (0..turn).map(sealing).collect(),
+        ..Config::new(folder.to_owned(), link, sealing(turn), launch(), policy)
     };
     Agent::start(config, chain, Box::new(owner)).unwrap()
 }
@@ -602,4 +607,37 @@ fn a_provider_drains_and_works_again_as_its_owner_wishes() {
     scene.agent().wish(Wish::Work);
     becomes(ProviderStatus::Active);
     assert_eq!(scene.agent().status().wish, Wish::Work);
+}
+
+fn keys_of_a_provider_change_while_its_leases_go_on() {
+    let mut scene = Scene::new();
+    let (lease, session) = scene.run(LONG);
+    scene.village().until("a checkpoint", || scene.checkpoint(lease));
+    let old = scene.agent().contact().clone();
+    let folder = example("sha256-search");
+    let program = Program::open(&folder).unwrap();
+    drop(session);
+    drop(scene.agent.take());
+    let setup = Setup { number: 2, relay: None, times: 1, turn: 1 };
+    scene.agent = Some(start_with(&scene.chain, setup, scene.folder.path(), scene.owner.clone()));
+    scene.agent().announce(&[device()], Amount::whole(200)).unwrap();
+    let provider = scene.village().provider(&person(2)).unwrap();
+    assert_eq!(provider.contact, *scene.agent().contact(), "the chain has the new ones");
+    assert!(provider.contact.session != old.session && provider.contact.sealing != old.sealing);
+
+    let session = scene.client.dial(&scene.agent().nearby());
+    let news = scene.client.follow(&session, lease, 0);
+    let (reason, verdict, _) = scene.closed(lease);
+    assert_eq!((reason, verdict), (CloseReason::Completed, Some(Verdict::Upheld)));
+    assert_eq!(emitted(&news), local(LONG));
+    assert_eq!(scene.village().task(lease.task).leases.len(), 1, "nobody else was needed");
+
+    // A client that still seals to the key before is understood; with another one it is not.
+    for (reader, opens) in [(old.sealing, true), (scene.client.sealing(), false)] {
+        let task = scene.client.submit(scene.village(), &program, SHORT, |_| {});
+        let lease = scene.lease(task);
+        let delivered = scene.client.deliver(&session, reader, lease, (&folder, SHORT), None);
+        assert_eq!(delivered.is_ok(), opens, "{delivered:?}");
+        scene.closed(lease);
+    }
 }

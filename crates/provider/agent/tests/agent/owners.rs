@@ -65,7 +65,7 @@ pub(crate) fn an_owner_who_returns_does_not_wait_for_a_node_that_hangs() {
     let account = Account { village: Arc::clone(&scene.chain.0), key: person(2) };
     let hangs = Arc::new(AtomicBool::new(false));
     let chain = Arc::new(Hanging { account, hangs: Arc::clone(&hangs) });
-    let setup = Setup { number: 2, relay: None, times: 1 };
+    let setup = Setup { number: 2, relay: None, times: 1, turn: 0 };
     scene.agent = Some(start_on(chain, setup, scene.folder.path(), scene.owner.clone()));
     scene.agent().announce(&[device()], Amount::whole(200)).unwrap();
     let (lease, _session) = scene.run(LONG);
