@@ -16,6 +16,9 @@
 //!   client                                                     holder
 //!     |-- HELD lease -------------------------------------------->|  when the provider is gone
 //!     |<------ Holding: states and pieces -------------------------|
+//!   reader                                                     provider
+//!     |-- AGAIN lease, segment ---------------------------------->|  to run it again
+//!     |<------ Again: program, input, state before, segments -----|
 //! ```
 //!
 //! Words only: whether somebody may ask, and what is done then, is for whoever answers.
@@ -142,6 +145,25 @@ codec_struct!(Standing { lease, segment });
 pub const HOLD: Kind = Kind(260);
 /// What is held of a lease: [`Wanted`]. Answered by [`Holding`].
 pub const HELD: Kind = Kind(261);
+
+/// What is needed to run a segment again: [`Standing`]. Answered by [`Again`].
+pub const AGAIN: Kind = Kind(262);
+
+/// All that it takes to run a segment of a lease again, for one reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Again {
+    /// The packed folder of the program.
+    pub program: Parcel,
+    /// The input.
+    pub input: Parcel,
+    /// The state before the segment; none if the run begins with it.
+    pub state: Option<Parcel>,
+    /// All segments of the lease until its commitment: a [`Piece`] without bytes. Their leaves lead to the
+    /// root on chain.
+    pub segments: Parcel,
+}
+
+codec_struct!(Again { program, input, state, segments });
 
 /// Most pieces of an output that are held of one lease.
 pub const MOST_PIECES: usize = 32;

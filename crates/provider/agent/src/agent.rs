@@ -21,6 +21,7 @@ use crate::parcel::Parcels;
 use crate::policy::{Device, NoOffers, Policy};
 use crate::presence::{self, Presence};
 use crate::questions::Questions;
+use crate::readers::{Readers, Shown};
 use crate::reception::Reception;
 use crate::record::Records;
 use crate::room::Room;
@@ -252,11 +253,21 @@ impl Agent {
             board: board.clone(),
             custody: custody.clone(),
             lent: lent.clone(),
+            shown: Shown::default(),
             store: depot.store.clone(),
             room,
             inbox: inbox.clone(),
         };
-        let router = router(&door, &depot, &records, &inbox);
+        let readers = Readers {
+            chain: Arc::clone(&chain),
+            neighbours: neighbours.clone(),
+            board: board.clone(),
+            depot: depot.clone(),
+            records: records.clone(),
+            shown: door.shown.clone(),
+            packing: Arc::default(),
+        };
+        let router = readers.answer_on(router(&door, &depot, &records, &inbox));
         let endpoint = runtime.block_on(Endpoint::bind(config.link.clone(), router, door));
         let endpoint = Arc::new(endpoint?);
         let contact = contact(&endpoint, &sealing);

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | client of a lease | yes | what its lease shows | inputs, while it is open and there is room |
 //! | client of what is held here | yes | what is held of its leases | nothing |
-//! | another provider | yes | what we want it to hold | what may be held ([`Custody`]) |
+//! | another provider | yes | what we want it to hold, or it may run again | what may be held ([`Custody`]) |
 //! | anybody else | no | | |
 
 use crate::board::Board;
@@ -12,6 +12,7 @@ use crate::core::Input;
 use crate::custody::Custody;
 use crate::desk::Inbox;
 use crate::lending::Lent;
+use crate::readers::Shown;
 use crate::room::Room;
 use opengpu_link::EndpointId;
 use opengpu_link::Store;
@@ -26,6 +27,7 @@ pub(crate) struct Door {
     pub(crate) board: Board,
     pub(crate) custody: Custody,
     pub(crate) lent: Lent,
+    pub(crate) shown: Shown,
     pub(crate) store: Store,
     pub(crate) room: Room,
     pub(crate) inbox: Inbox,
@@ -58,6 +60,7 @@ impl Policy for Door {
         self.board.may_read(remote, artifact)
             || self.custody.may_read(remote, artifact)
             || self.lent.may_read(remote, artifact)
+            || self.shown.may_read(remote, artifact)
     }
 
     fn may_keep(&self, remote: EndpointId, wish: &Keep) -> bool {

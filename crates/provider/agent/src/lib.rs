@@ -19,7 +19,8 @@
 //! | [`Agent`] | all of it together, with its threads |
 //!
 //! Invariants of absence: the core reads no clock and no disk; the agent holds no key of the account;
-//! nothing runs that is not what its task names; nobody but the client of a lease reads anything of it.
+//! nothing runs that is not what its task names; nobody but the client of a lease, and those whom its set
+//! of eyes allows to run it again, reads anything of it.
 
 mod agent;
 mod board;
@@ -41,6 +42,7 @@ mod parcel;
 pub mod policy;
 pub mod presence;
 mod questions;
+mod readers;
 mod reception;
 pub mod record;
 mod room;

@@ -84,6 +84,13 @@ impl Neighbours {
         found
     }
 
+    /// Whose session key this is.
+    pub(crate) fn account(&self, remote: EndpointId) -> Option<Address> {
+        let known = self.lock();
+        let mut found = known.sessions.iter().filter(|(_, session)| **session == remote);
+        found.next().map(|(account, _)| *account)
+    }
+
     /// Whether somebody came who is not known.
     pub(crate) fn met_a_stranger(&self) -> bool {
         self.lock().stranger

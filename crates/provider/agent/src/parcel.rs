@@ -39,7 +39,8 @@ impl Parcels {
         self.pack_from(&mut part, reader)
     }
 
-    fn pack_from(
+    /// Whatever can be read twice.
+    pub(crate) fn pack_from(
         &self,
         plain: &mut (impl Read + Seek),
         reader: SealPublicKey,

@@ -409,9 +409,8 @@ impl Record {
         if !matches!((self.salt(), self.closed()), (Ok(Some(_)), Ok(_))) {
             return fs::remove_dir_all(&self.folder);
         }
-        for name in ["input", "state", "predicate"] {
-            remove(&self.folder.join(name))?;
-        }
+        // Input and states stay with the output: somebody may run a segment again.
+        remove(&self.folder.join("predicate"))?;
         write(&self.folder.join("closed"), &now.encode())
     }
 
@@ -573,8 +572,10 @@ mod tests {
         record.finish([8; 32]).unwrap();
         let kept = Kept { salt: [8; 32], last_word: None };
         assert_eq!(records.restore().unwrap().leases, BTreeMap::from([(LEASE, kept)]));
+        fs::write(record.input(), b"input").unwrap();
         record.close(Millis(50)).unwrap();
         assert_eq!(records.restore().unwrap(), Restored::default());
+        assert!(record.input().exists(), "it is kept as long as the output");
         records.sweep(Millis(50)).unwrap();
         assert_eq!(records.leases().unwrap().len(), 1);
         records.sweep(Millis(51)).unwrap();

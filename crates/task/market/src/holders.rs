@@ -49,7 +49,7 @@ pub fn ranked(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::holders;
     use opengpu_crypto::{Digest, SealPublicKey};
@@ -59,7 +59,7 @@ mod tests {
         TaskPhase, Text, Trust, Weights, Work,
     };
 
-    fn task(denied: &[Address]) -> Task {
+    pub(crate) fn task(denied: &[Address]) -> Task {
         let spec = Spec {
             program: ProgramId(Digest([1; 32])),
             input: ArtifactId(Digest([2; 32])),

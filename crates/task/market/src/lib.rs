@@ -7,6 +7,7 @@
 //!   costs ──[auction] one task, [clearing] many with shared devices──► awards at the second score
 //!   leases ──[reputation]──► how reliable an account is
 //!   leased devices ──[index]──► what a second of a class costs, and what a client is quoted
+//!   task, providers ──[eyes]──► who may see its data to run a part of it again
 //!   task, standing offers ──[holders]──► who keeps what a lease has made, beside its provider
 //! ```
 //!
@@ -16,6 +17,7 @@
 pub mod auction;
 pub mod clearing;
 pub mod demand;
+pub mod eyes;
 pub mod fit;
 pub mod holders;
 pub mod index;

@@ -194,7 +194,10 @@ const fn compared(class: Class) -> &'static str {
 
 const fn eyes(eyes: Eyes) -> &'static str {
     match eyes {
-        Eyes::Anyone => "whichever provider runs it; nobody else, on the way or on chain",
+        Eyes::Anyone => {
+            "whichever provider runs it, and any provider that runs a part again to check it; nobody \
+             else, on the way or on chain"
+        }
         Eyes::Allowed => "the providers that you named; nobody else, on the way or on chain",
         Eyes::Attested => "attested devices alone",
         Eyes::Client => "you alone",

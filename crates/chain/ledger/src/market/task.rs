@@ -16,7 +16,7 @@ use crate::{
 };
 use opengpu_market::demand::{self, copies};
 use opengpu_types::{
-    Address, Alarm, Allocating, Amount, Class, CloseReason, Contact, Event, Failure, Lease,
+    Address, Alarm, Allocating, Amount, Class, CloseReason, Contact, Event, Eyes, Failure, Lease,
     LeaseId, LeasePhase, List, Millis, Money, RateUnit, Spec, Task, TaskId, TaskPhase, Trust,
     Urgency, Verdict,
 };
@@ -368,6 +368,8 @@ fn check_spec(spec: &Spec) -> Result<(), Failure> {
         && (1..=LONGEST).contains(&requirements.longest.0)
         && spec.patience.0 <= MOST_PATIENCE
         && few
+        // Of the others nobody can be found yet.
+        && matches!(spec.eyes, Eyes::Anyone | Eyes::Allowed)
         // A client that names who runs the copies names who is outvoted.
         && (!replicated || requirements.allowed.is_empty())
         && replicated == (copies(spec) > 1);

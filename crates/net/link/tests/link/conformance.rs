@@ -50,7 +50,7 @@ pub(crate) fn groups() -> [Groups; 3] {
 }
 
 /// What client and provider of a lease say to each other.
-fn lease_words() -> [String; 9] {
+fn lease_words() -> [String; 10] {
     let lease = LeaseId { task: TaskId(Digest([5; 32])), number: 2 };
     let brief = |state| lease::Brief { lease, program: grant(), input: grant(), state };
     let bytes = List::new(vec![1, 2, 3]).unwrap();
@@ -64,6 +64,12 @@ fn lease_words() -> [String; 9] {
         segment,
         states: List::new(vec![held]).unwrap(),
         pieces: List::new(vec![parcel.clone(), parcel.clone()]).unwrap(),
+    };
+    let again = |state| lease::Again {
+        program: parcel.clone(),
+        input: parcel.clone(),
+        state,
+        segments: parcel.clone(),
     };
     let news = [
         lease::News::Begun { segments: 8 },
@@ -82,6 +88,7 @@ fn lease_words() -> [String; 9] {
         pin("lease::Standing", &[lease::Standing { lease, segment: SegmentIndex(3) }]),
         pin("lease::Hold", &[hold(None, Some(parcel.clone())), hold(Some(SegmentIndex(1)), None)]),
         pin("lease::Holding", &[holding]),
+        pin("lease::Again", &[again(None), again(Some(parcel.clone()))]),
     ]
 }
 
@@ -102,7 +109,7 @@ fn no_encoding_has_changed() {
     assert_eq!(pinned.join("\n"), PINNED.join("\n"));
 }
 
-const PINNED: [&str; 18] = [
+const PINNED: [&str; 19] = [
     "EndpointId 499cae32763b5204da30e3ba76d076a5c2c336fa795707a97f22e6e5c6d1a866",
     "Named c1ac31d7beaa478192a889723e6e835afb28d36c13d54315f32bef17bdb0ad5c",
     "Size 3984e2bccb50e8a421596cfa8d3a052ceb4fa402bf2d5ced32a802fb09616825",
@@ -121,4 +128,5 @@ const PINNED: [&str; 18] = [
     "lease::Standing e9a3d3599fbdf821dbbb767e905ac0fb2f9803b8262c23f93fb367b41d5c3c28",
     "lease::Hold c6ee8d471fba9f74fec13a90de127781cd17e8c8ea7a70020d28303bf8275688",
     "lease::Holding bd5bfe97cdc0c0f5516100cbadd5bde84d32464c8ffae234317d45b8349e0e32",
+    "lease::Again 36c447fddb5c687ff6c1a5d8452ddf74ca7d9b1a0dae5078373306ea90d1263e",
 ];

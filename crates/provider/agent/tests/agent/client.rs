@@ -43,7 +43,7 @@ impl Policy for Open {
 pub(crate) struct Client {
     pub(crate) key: Keypair,
     sealing: SealKeypair,
-    store: Store,
+    pub(crate) store: Store,
     endpoint: Endpoint,
     runtime: Runtime,
     /// Bytes that providers have fetched.
@@ -72,7 +72,40 @@ impl Client {
         self.sealing.public_key()
     }
 
-    fn contact(&self) -> Contact {
+    /// Asks something.
+    pub(crate) fn call(
+        &self,
+        session: &Session,
+        kind: Kind,
+        body: &[u8],
+    ) -> Result<bytes::Bytes, SessionError> {
+        self.runtime.block_on(async { session.call(kind, body).await })
+    }
+
+    /// Fetches what a packed folder says, and finds its key.
+    pub(crate) fn fetch_folder(&self, session: &Session, parcel: &Parcel) -> ArtifactKey {
+        self.fetch_all(session, &[parcel.grant.artifact]);
+        parcel.grant.open(CHAIN, &self.sealing).unwrap()
+    }
+
+    /// Fetches artifacts.
+    pub(crate) fn fetch_all(&self, session: &Session, artifacts: &[ArtifactId]) {
+        for artifact in artifacts {
+            self.tries(session, *artifact).unwrap();
+        }
+    }
+
+    /// Fetches an artifact, if it may.
+    pub(crate) fn tries(
+        &self,
+        session: &Session,
+        artifact: ArtifactId,
+    ) -> Result<transfer::Fetched, transfer::GetError> {
+        let sessions = std::slice::from_ref(session);
+        self.runtime.block_on(transfer::get(&self.store, artifact, sessions, |_| {}))
+    }
+
+    pub(crate) fn contact(&self) -> Contact {
         let session = SessionKey(self.endpoint.id().0);
         Contact { session, sealing: self.sealing.public_key(), relay: Text::default() }
     }

@@ -12,6 +12,7 @@
 mod client;
 mod holders;
 mod owners;
+mod readers;
 mod village;
 
 use client::{Client, SEGMENTS};
@@ -35,6 +36,7 @@ use opengpu_types::{
     Runtime, Set, TaskId, TaskPhase, Text, Trust, Verdict,
 };
 use owners::an_owner_who_returns_does_not_wait_for_a_node_that_hangs;
+use readers::whom_the_eyes_of_a_task_allow_runs_a_segment_again_and_nobody_else;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -69,6 +71,7 @@ tests!(
     what_a_predicate_accepts_is_paid_and_what_it_refuses_is_nobodys,
     a_provider_drains_and_works_again_as_its_owner_wishes,
     keys_of_a_provider_change_while_its_leases_go_on,
+    whom_the_eyes_of_a_task_allow_runs_a_segment_again_and_nobody_else,
 );
 
 fn main() -> ExitCode {
