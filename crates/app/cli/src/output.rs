@@ -4,7 +4,7 @@ use crate::csv;
 use anyhow::Result;
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
-use opengpu_types::{Millis, Permille};
+use opengpu_types::{Millis, Permille, Text};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write as _};
 
@@ -105,6 +105,12 @@ fn text(mut table: Table) -> String {
     }
     let lines: Vec<_> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     lines.join("\n")
+}
+
+/// A line of a stranger's program, which must not steer the terminal of whoever reads it.
+pub(crate) fn shown(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    Text::<2048>::cut(text.trim_end()).to_string()
 }
 
 /// A part as per cent, such as `5%` or `2.5%`.

@@ -62,6 +62,7 @@ impl Local {
                 }
                 News::Failed { fault, .. } => return Err(failed(&fault)),
                 News::Begun { .. }
+                | News::Logged(_)
                 | News::Segment(_)
                 | News::Finished { .. }
                 | News::Repeated { .. }

@@ -29,6 +29,8 @@ const SOON: Duration = Duration::from_millis(5);
 const AGAIN: Duration = Duration::from_millis(300);
 /// How long the output of a task that has ended is tried for.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the last words of a task that has failed are waited for.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// What may happen between two looks before companions wait.
 const UNTOLD: usize = 1024;
 
@@ -60,6 +62,11 @@ pub enum Happening {
     Logged {
         /// The bytes.
         bytes: Vec<u8>,
+    },
+    /// The run failed, or did not begin.
+    Failed {
+        /// Why, as its provider says.
+        why: String,
     },
     /// The state after a segment is kept here.
     Kept {
@@ -235,7 +242,13 @@ impl Attending<'_> {
                 let since = ended.get_or_insert_with(Instant::now);
                 let missing =
                     matches!(output, Err(output::Unfit::Missing(_) | output::Unfit::Other(_)));
-                if !missing || since.elapsed() > PATIENCE {
+                let waits = match &output {
+                    Err(_) if missing => since.elapsed() <= PATIENCE,
+                    // Whoever still listens learns why.
+                    Err(_) => since.elapsed() <= LAST_WORDS && self.is_told(),
+                    Ok(_) => false,
+                };
+                if !waits {
                     if let Ok(output) = &output {
                         self.record.keep_output(output)?;
                     }
@@ -250,6 +263,11 @@ impl Attending<'_> {
                 height = status.height;
             }
         }
+    }
+
+    /// Whether somebody still hears of a lease.
+    fn is_told(&self) -> bool {
+        self.companions.values().any(|companion| !companion.task.is_finished())
     }
 
     /// Tells of something at the next look.

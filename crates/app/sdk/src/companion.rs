@@ -4,6 +4,7 @@ use crate::attend::Happening;
 use crate::client::{Client, ClientError};
 use crate::records::{Delivery, Hearing, Record};
 use crate::rescue::{Rescue, Way};
+use crate::said::Said;
 use bytes::Bytes;
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_link::artifact::{ArtifactKey, Grant};
@@ -226,6 +227,7 @@ impl Companion {
         let (_, stream) = session.ask(FOLLOW, &wish.encode()).await?;
         let (mut reading, mut news) = read(stream.patient(SILENCE));
         let mut hearing = record.hear(self.lease.number)?;
+        let mut said = record.listen(self.lease.number)?;
         let (mut reached, mut pace) = (self.reached.clone(), Pace::default());
         // Beside everything else: in a dead session it takes long to fail.
         let mut keeping = None;
@@ -237,7 +239,7 @@ impl Companion {
                     let burst = Burst::decode(frame?);
                     let burst = burst.map_err(|_| SessionError::Broken("not news"))?.into_vec();
                     pace.hear(&burst, Instant::now());
-                    self.hear(&mut hearing, burst).await?;
+                    self.hear(record, &mut hearing, &mut said, burst).await?;
                 }
                 changed = reached.changed() => {
                     let Ok(()) = changed else { break };
@@ -266,7 +268,13 @@ impl Companion {
     }
 
     /// Keeps what came together, and tells how far it came.
-    async fn hear(&self, hearing: &mut Hearing, burst: Vec<News>) -> Result<(), ClientError> {
+    async fn hear(
+        &self,
+        record: &Record,
+        hearing: &mut Hearing,
+        said: &mut Said,
+        burst: Vec<News>,
+    ) -> Result<(), ClientError> {
         let reached = last_segment(&burst);
         for news in burst {
             match news {
@@ -281,14 +289,26 @@ impl Companion {
                     hearing.push(&bytes)?;
                 }
                 News::Logged { bytes } => {
-                    self.listener.tell(Happening::Logged { bytes: bytes.into_vec() }).await;
+                    if said.hear(&bytes)? {
+                        self.listener.tell(Happening::Logged { bytes: bytes.into_vec() }).await;
+                    }
                 }
+                News::Failed { why } => self.fail(record, why.as_str()).await?,
                 News::Ended { .. } => {}
             }
         }
         hearing.keep()?;
         if let Some(segment) = reached {
             self.listener.tell(Happening::Reached { segment }).await;
+        }
+        Ok(())
+    }
+
+    /// Keeps why there will be no output, and tells it once.
+    async fn fail(&self, record: &Record, why: &str) -> Result<(), ClientError> {
+        if record.why(self.lease.number)?.as_deref() != Some(why) {
+            record.keep_why(self.lease.number, why)?;
+            self.listener.tell(Happening::Failed { why: why.to_owned() }).await;
         }
         Ok(())
     }

@@ -33,6 +33,7 @@ pub mod output;
 pub mod quote;
 pub mod records;
 mod rescue;
+mod said;
 pub mod wishes;
 
 pub use attend::{Attended, Happening};

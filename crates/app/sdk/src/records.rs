@@ -6,6 +6,8 @@
 //!              0.bytes     what lease 0 added to the output, and
 //!              0.cuts      its segments, and where they end
 //!              0.whole     the same, as it was fetched after the end
+//!              0.said      what its program said, and
+//!              0.why       why it failed, if it did
 //!              attended    locked by the process that attends it
 //!              journal     what happened, for people
 //!              state       the state at the newest checkpoint
@@ -14,6 +16,7 @@
 //! ```
 
 use crate::output::Sent;
+use crate::said::Said;
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_client::wallet::{FileError, create_folder};
 use opengpu_link::lease::Cut;
@@ -160,6 +163,27 @@ impl Record {
         self.write(&whole_of(lease), bytes)
     }
 
+    /// What the program of a lease said.
+    pub fn said(&self, lease: u8) -> io::Result<Vec<u8>> {
+        Ok(self.read(&said_of(lease))?.unwrap_or_default())
+    }
+
+    /// Goes on to keep what the program of a lease says.
+    pub(crate) fn listen(&self, lease: u8) -> io::Result<Said> {
+        Said::open(self.0.join(said_of(lease)))
+    }
+
+    /// Why a lease failed, if it did.
+    pub fn why(&self, lease: u8) -> io::Result<Option<String>> {
+        let why = self.read(&why_of(lease))?;
+        Ok(why.map(|why| String::from_utf8_lossy(&why).into_owned()))
+    }
+
+    /// Keeps why a lease failed.
+    pub fn keep_why(&self, lease: u8, why: &str) -> io::Result<()> {
+        self.write(&why_of(lease), why.as_bytes())
+    }
+
     /// The newest state, if it is this one.
     pub fn state(&self, wanted: ArtifactId) -> io::Result<Option<Vec<u8>>> {
         Ok(self.read("state")?.filter(|bytes| ArtifactId::of(bytes) == wanted))
@@ -233,6 +257,14 @@ fn bytes_of(lease: u8) -> String {
 
 fn whole_of(lease: u8) -> String {
     format!("{lease}.whole")
+}
+
+fn said_of(lease: u8) -> String {
+    format!("{lease}.said")
+}
+
+fn why_of(lease: u8) -> String {
+    format!("{lease}.why")
 }
 
 fn draft_of(name: &str) -> String {

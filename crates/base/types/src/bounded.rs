@@ -153,6 +153,17 @@ impl<const MAX: usize> Text<MAX> {
         }
     }
 
+    /// The beginning of any text that fits, with a space for each character that it must not have.
+    pub fn cut(text: &str) -> Self {
+        let (mut kept, mut room) = (String::new(), MAX);
+        for c in text.chars().map(|c| if controls(c) { ' ' } else { c }) {
+            let Some(left) = room.checked_sub(c.len_utf8()) else { break };
+            room = left;
+            kept.push(c);
+        }
+        Self(kept)
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -251,6 +262,13 @@ mod tests {
         for ordinary in ["\"", "ü", "中", "🙂", "\u{a0}"] {
             assert!(Text::<8>::new(ordinary).is_ok(), "{ordinary}");
         }
+    }
+
+    #[test]
+    fn any_text_is_cut_to_one_that_can_be_shown() {
+        assert_eq!(Text::<8>::cut("a\nb\u{202e}c").as_str(), "a b c");
+        assert_eq!(Text::<4>::cut("abcé").as_str(), "abc", "no half of a character");
+        assert_eq!(Text::<4>::cut("abcd").as_str(), "abcd");
     }
 
     #[test]

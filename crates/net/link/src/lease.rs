@@ -5,7 +5,7 @@
 //!     |-- KEEP input (transfer) --------------------------------->|
 //!     |-- BRIEF lease, keys of program and input ---------------->|  it begins, or wants the program
 //!     |-- FOLLOW lease, from ------------------------------------>|
-//!     |<------ News: begun, reached, emitted, logged, ended ------|
+//!     |<-- News: begun, reached, emitted, logged, failed, ended --|
 //!     |-- OUTPUT lease ------------------------------------------>|  also after the end
 //!     |<------ Parcel: address and key of the output -------------|
 //!     |-- STATE lease, segment ---------------------------------->|  to go on elsewhere
@@ -26,7 +26,7 @@
 use crate::artifact::Grant;
 use crate::session::Kind;
 use commonware_codec::{DecodeExt as _, Encode as _};
-use opengpu_types::{Ending, LeaseId, List, Segment, SegmentIndex, codec_enum, codec_struct};
+use opengpu_types::{Ending, LeaseId, List, Segment, SegmentIndex, Text, codec_enum, codec_struct};
 
 /// Here is what the lease is about. Answered by nothing when the provider has begun.
 pub const BRIEF: Kind = Kind(256);
@@ -37,6 +37,8 @@ pub const OUTPUT: Kind = Kind(258);
 
 /// Most bytes in one piece of news.
 pub const MOST_NEWS: usize = 32 * 1024;
+/// Most bytes of why a run failed.
+pub const MOST_WHY: usize = 512;
 /// Most news in one frame.
 pub const MOST_BURST: usize = 1024;
 
@@ -117,6 +119,11 @@ pub enum News {
         /// How the program ended; open if the provider gave the lease back.
         ending: Ending,
     },
+    /// The run failed, or did not begin.
+    Failed {
+        /// Why, in words.
+        why: Text<MOST_WHY>,
+    },
 }
 
 codec_enum!(News {
@@ -125,6 +132,7 @@ codec_enum!(News {
     2 => Emitted { bytes },
     3 => Logged { bytes },
     4 => Ended { ending },
+    5 => Failed { why },
 });
 
 /// Where is the state after a segment. Answered by a [`Parcel`].

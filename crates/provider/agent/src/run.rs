@@ -15,7 +15,7 @@ use opengpu_exec::{Data, Errand, Fault, Launch, Standing, StartError, Supervisor
 use opengpu_link::lease::{MOST_NEWS, News};
 use opengpu_types::{
     Checkpoint, Class, Commitment, Ending, LeaseId, List, Millis, Segment, SegmentIndex, Task,
-    Usage,
+    Text, Usage,
 };
 use opengpu_verify::trace::{self, Extent, Owner, Trace};
 use std::io;
@@ -25,6 +25,11 @@ use tracing::{info, warn};
 
 /// Checkpoints are told of at most so often.
 const TELL: Duration = Duration::from_millis(500);
+
+/// All that a client hears of a fault that is not its program's.
+const BROKEN: &str = "the provider's machine failed";
+/// All that a client hears of a program whose output it may not have.
+const FAILED: &str = "the program failed";
 
 /// How a run is paused and stopped from elsewhere, before it begins or while it runs.
 #[derive(Clone, Default)]
@@ -136,10 +141,12 @@ impl Run {
             Ok((commitment, how)) => (commitment, how),
             Err(Unrun::Start(StartError::Refused(refusal))) => {
                 info!(lease = %self.lease, %refusal, "the program is refused");
+                self.fail(&refusal.to_string());
                 (None, How::Unfit)
             }
             Err(error) => {
                 warn!(lease = %self.lease, %error, "the run is broken");
+                self.fail(BROKEN);
                 (None, How::Broken)
             }
         };
@@ -239,6 +246,9 @@ impl Run {
             Ok(_) | Err((Fault::Cancelled, _)) => Ok((self.open(&told)?, How::Halted)),
             Err((fault, _)) if is_own_fault(&fault) => {
                 info!(lease = %self.lease, %fault, "the program failed");
+                // A program can put what it found into its last words.
+                let why = if self.is_judged() { FAILED.to_owned() } else { fault.to_string() };
+                self.fail(&why);
                 // Without a beginning there is nothing that a commitment could say.
                 if told.segments.is_empty() {
                     return Ok((None, How::Unfit));
@@ -247,6 +257,9 @@ impl Run {
             }
             Err((fault, _)) => {
                 warn!(lease = %self.lease, %fault, "the machine failed");
+                // What it wanted too much of its client can change; more is not its business.
+                let own = matches!(fault, Fault::Memory { .. } | Fault::Deadline { .. });
+                self.fail(&if own { fault.to_string() } else { BROKEN.to_owned() });
                 Ok((self.open(&told)?, How::Broken))
             }
         }
@@ -294,6 +307,7 @@ impl Run {
                     }
                     told.extent = Some(extent);
                 }
+                opengpu_exec::News::Logged(bytes) => self.pass_on(bytes),
                 opengpu_exec::News::Emitted(bytes) => told.pending.extend_from_slice(bytes),
                 // The first one is where we stand already.
                 opengpu_exec::News::Segment(segment) if Some(segment.index) == given => {}
@@ -324,17 +338,32 @@ impl Run {
         Ok(())
     }
 
+    /// What a predicate judges is nobody's before it is accepted, and words can be an output.
+    fn is_judged(&self) -> bool {
+        matches!(self.task.spec.class, Class::Predicate(_))
+    }
+
+    /// Passes on what the program says; the executor has seen to it that it is not too much.
+    fn pass_on(&self, said: &[u8]) {
+        let said = if self.is_judged() { &[] } else { said };
+        let parts = said.chunks(MOST_NEWS).filter_map(|part| List::new(part.to_vec()).ok());
+        self.log.extend(parts.map(|bytes| News::Logged { bytes }));
+    }
+
+    /// Tells the client why there will be no output.
+    fn fail(&self, why: &str) {
+        self.log.push(News::Failed { why: Text::cut(why) });
+    }
+
     /// What is told of a segment.
     fn news(&self, segment: &Segment, added: &[u8]) -> Vec<News> {
-        // What a predicate judges is nobody's before it is accepted.
-        let judged = matches!(self.task.spec.class, Class::Predicate(_));
-        let added: &[u8] = if judged { &[] } else { added };
+        let added: &[u8] = if self.is_judged() { &[] } else { added };
         let parts = added.chunks(MOST_NEWS).filter_map(|part| List::new(part.to_vec()).ok());
         let emitted = parts.map(|bytes| News::Emitted { bytes });
         emitted.chain([News::Reached { segment: *segment }]).collect()
     }
 
-    /// Tells what was told before a crash, under the same numbers.
+    /// Tells what was told before a crash, but for what the program said, which nobody kept.
     fn tell_again(&self, told: &Told) -> Result<(), Unrun> {
         self.log.clear();
         let (Some(extent), false) = (told.extent, told.segments.is_empty()) else { return Ok(()) };

@@ -166,6 +166,19 @@ pub struct Work<'a> {
     emitted: ContentHasher,
     room: u64,
     sink: &'a mut dyn FnMut(&[u8]),
+    log: Option<Log<'a>>,
+}
+
+/// Where lines go that are no output.
+type Log<'a> = &'a mut dyn FnMut(Pipe, &[u8]);
+
+/// Where a program said something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pipe {
+    /// Where its output goes.
+    Output,
+    /// Where it says what went wrong.
+    Error,
 }
 
 impl std::fmt::Debug for Work<'_> {
@@ -183,7 +196,21 @@ impl<'a> Work<'a> {
         sink: &'a mut dyn FnMut(&[u8]),
     ) -> Self {
         let (metered, emitted) = (Metered::default(), ContentHasher::default());
-        Self { limits, stop, metered, emitted, room, sink }
+        Self { limits, stop, metered, emitted, room, sink, log: None }
+    }
+
+    /// The same, and what the program says while it works goes there, line by line.
+    #[must_use]
+    pub fn logging(mut self, log: Log<'a>) -> Self {
+        self.log = Some(log);
+        self
+    }
+
+    /// Passes on a line that the program said. It is no part of the output, and nobody commits to it.
+    pub fn log(&mut self, pipe: Pipe, line: &[u8]) {
+        if let Some(log) = &mut self.log {
+            log(pipe, line);
+        }
     }
 
     /// Adds to the output.

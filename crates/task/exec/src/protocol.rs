@@ -20,6 +20,8 @@ use std::path::PathBuf;
 pub(crate) const FRAME: usize = 300 << 20;
 /// Bytes of the largest part of an output in one message.
 pub(crate) const PART: usize = 16 << 20;
+/// Bytes of all that a run may say beside its output.
+pub const MOST_LOGGED: u64 = 1 << 20;
 
 /// From the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
@@ -203,12 +205,14 @@ pub enum News {
         /// What it used until then.
         usage: Usage,
     },
+    /// A line that the program said beside its output, or about lines that are left out.
+    Logged(Vec<u8>),
 }
 
 impl News {
     /// Whether nothing comes after it.
     pub(crate) const fn is_last(&self) -> bool {
-        !matches!(self, Self::Begun { .. } | Self::Emitted(_) | Self::Segment(_))
+        !matches!(self, Self::Begun { .. } | Self::Emitted(_) | Self::Logged(_) | Self::Segment(_))
     }
 }
 
@@ -292,6 +296,7 @@ mod tests {
         let sent = [
             Event::Run { ticket: 1, news: News::Segment(segment) },
             Event::Run { ticket: 2, news: News::Emitted(vec![1, 2, 3]) },
+            Event::Run { ticket: 2, news: News::Logged(b"so far\n".to_vec()) },
             Event::Refused { bay: 1, refusal: Refusal::program("no") },
         ];
         let (mut bytes, mut scratch) = (Vec::new(), Vec::new());

@@ -9,12 +9,13 @@
 //! the output what its own segments emit. The output of all parts together has the program's limit, so
 //! no run fails or succeeds by where it was cut.
 
-use crate::backend::{Begun, Prepared, Span, Weighed, Work};
+use crate::backend::{Begun, Pipe, Prepared, Span, Weighed, Work};
 use crate::fault::{Fault, Grown};
 use crate::program::Limits;
 use crate::stop::Stop;
 use opengpu_types::{ArtifactId, Checkpoint, Metered, Segment, SegmentIndex};
 use opengpu_verify::trace::{Emitted, Extent, Part};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// Sees a run while it happens.
@@ -23,6 +24,8 @@ pub trait Observer {
     fn begun(&mut self, extent: Extent);
     /// Bytes of the output, in order.
     fn emitted(&mut self, bytes: &[u8]);
+    /// A line that the program said while it works, which is no output.
+    fn logged(&mut self, _: Pipe, _: &[u8]) {}
     /// A segment is over (the beginning is number zero), with the state after it. The first one that is
     /// told is the beginning, or the checkpoint from which the run goes on.
     fn segment(&mut self, segment: &Segment, state: &[u8]) -> Result<(), Fault>;
@@ -103,8 +106,11 @@ pub fn execute(
             break;
         }
         let at = Repeat { index: SegmentIndex(index), extent, emitted: Emitted(segment.emitted) };
-        let mut sink = |bytes: &[u8]| observer.emitted(bytes);
-        let mut work = Work::new(limits, Arc::clone(stop), room, &mut sink);
+        let seen = RefCell::new(&mut *observer);
+        let mut sink = |bytes: &[u8]| seen.borrow_mut().emitted(bytes);
+        let mut log = |pipe, line: &[u8]| seen.borrow_mut().logged(pipe, line);
+        let work = Work::new(limits, Arc::clone(stop), room, &mut sink);
+        let mut work = work.logging(&mut log);
         state = prepared.advance(input, state, span(index, &extent), &mut work)?;
         (segment, room) = close(prepared, input, &state, &at, work)?;
         observer.segment(&segment, &state)?;

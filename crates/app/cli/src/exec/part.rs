@@ -149,6 +149,7 @@ fn attend(
             progress.begin(first.0, last);
         }
         News::Segment(segment) => progress.segment(segment),
+        News::Logged(line) => progress.pass_on(line),
         News::Emitted(_)
         | News::Finished { .. }
         | News::Repeated { .. }

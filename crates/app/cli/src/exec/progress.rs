@@ -1,5 +1,6 @@
 //! How a run goes, on one line of a terminal; nothing where nobody watches.
 
+use crate::output::shown;
 use opengpu_exec::Usage;
 use opengpu_types::Segment;
 use std::{
@@ -63,6 +64,13 @@ impl Progress {
             self.name,
             seconds(elapsed)
         ));
+    }
+
+    /// Shows a line that the program says, whether or not there is a terminal.
+    pub(super) fn pass_on(&self, line: &[u8]) {
+        self.end();
+        // Notes are a courtesy: a closed stderr must not stop a run.
+        let _ = writeln!(io::stderr().lock(), "| {}", shown(line));
     }
 
     /// Removes the line.

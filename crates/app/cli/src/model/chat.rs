@@ -159,6 +159,7 @@ fn print(ticket: Ticket) -> Result<String> {
             News::Failed { fault: Fault::Cancelled, .. } => break,
             News::Failed { fault, .. } => return Err(crate::exec::complaint(&fault).into()),
             News::Begun { .. }
+            | News::Logged(_)
             | News::Segment(_)
             | News::Finished { .. }
             | News::Repeated { .. }

@@ -1,5 +1,6 @@
 //! What happened to a task, line by line: shown to whoever watches, and kept for `logs`.
 
+use crate::output::shown;
 use opengpu_sdk::Happening;
 use opengpu_types::{Millis, TaskPhase};
 use std::{
@@ -83,13 +84,10 @@ pub(super) fn words(lease: u8, happening: &Happening) -> Option<String> {
             format!("lease {lease}: output until {segment} fetched from another holder")
         }
         Happening::Trouble { what } => {
-            format!("lease {lease}: {}; trying again", what.replace(char::is_control, " "))
+            format!("lease {lease}: {}; trying again", shown(what.as_bytes()))
         }
-        Happening::Logged { bytes } => {
-            // What a program says must not steer the terminal of whoever reads it.
-            let text = String::from_utf8_lossy(bytes);
-            format!("lease {lease}: {}", text.trim_end().replace(char::is_control, " "))
-        }
+        Happening::Failed { why } => format!("lease {lease}: {}", shown(why.as_bytes())),
+        Happening::Logged { bytes } => format!("lease {lease} | {}", shown(bytes)),
         Happening::Reached { .. } => return None,
     })
 }
@@ -108,7 +106,7 @@ mod tests {
         let bytes = b"a\x1b[2Jb\nended: completed\n".to_vec();
         assert_eq!(
             words(0, &Happening::Logged { bytes }).unwrap(),
-            "lease 0: a [2Jb ended: completed"
+            "lease 0 | a [2Jb ended: completed"
         );
     }
 

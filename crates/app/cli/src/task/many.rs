@@ -3,7 +3,7 @@
 //! All of them are submitted, then attended at the same time; what some of them cost too little the
 //! others do not get, so all together never cost more than the budget.
 
-use super::{attendance, client, journal, run, wanted::Wanted};
+use super::{attendance, client, journal, pull, run, wanted::Wanted};
 use crate::{
     context::Context,
     exit::{Complaint, Exit},
@@ -116,7 +116,11 @@ fn attend_one(context: &Context, client: &Client, id: TaskId, left: &AtomicBool)
             Err(complaint.hint(format!("fetch its output: opengpu pull {id}")).into())
         }
         Attended::Ended { task, output } => {
-            let output = output.with_context(|| format!("task {id}"))?;
+            let failed = |unfit| {
+                let told = pull::unfinished(client, id, &task, &unfit);
+                anyhow::Error::new(unfit).context(format!("task {id}: {told}"))
+            };
+            let output = output.map_err(failed)?;
             context.output.note(format!("task {id} ended, paid {} oGPU", task.paid));
             Ok(Done { id, task, output })
         }

@@ -5,7 +5,7 @@ use crate::{
     context::Context,
     exec::{self, Target},
     exit::{Complaint, Exit},
-    output::{lines, span},
+    output::{lines, shown, span},
 };
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -18,6 +18,9 @@ use std::{
     path::PathBuf,
     sync::atomic::Ordering,
 };
+
+/// Lines of a program that are shown when it has failed.
+const LAST_LINES: usize = 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -80,6 +83,26 @@ impl Place<'_> {
     }
 }
 
+/// That a task has no output, and why: what its provider says, and what its program said last.
+pub(super) fn unfinished(client: &Client, id: TaskId, task: &Task, unfit: &Unfit) -> String {
+    let reason = match task.phase {
+        TaskPhase::Closed { reason, .. } => reason.name(),
+        _ => "open",
+    };
+    let told = format!("the task ended ({reason}) without an output: ");
+    let record = client.record(id);
+    let leases = (0u8..).zip(&task.leases).map(|(number, _)| number).collect::<Vec<_>>();
+    let failed = |lease: &u8| Some((*lease, record.why(*lease).ok().flatten()?));
+    let Some((lease, why)) = leases.iter().rev().find_map(failed) else {
+        return format!("{told}{unfit}");
+    };
+    let said = record.said(lease).unwrap_or_default();
+    let lines: Vec<_> =
+        said.split_inclusive(|byte| *byte == b'\n').rev().take(LAST_LINES).collect();
+    let lines = lines.into_iter().rev().map(|line| format!("\n  | {}", shown(line)));
+    format!("{told}{}{}", shown(why.as_bytes()), lines.collect::<String>())
+}
+
 /// Tells how a task ended, and puts its output where it is wanted.
 pub(super) fn conclude(
     context: &Context,
@@ -97,7 +120,7 @@ pub(super) fn conclude(
         _ => Err(Unfit::Unfinished),
     });
     let output = output.map_err(|why| {
-        let told = format!("the task ended ({}) without an output: {why}", reason.name());
+        let told = unfinished(client, id, task, &why);
         let exit = match (why, reason) {
             (Unfit::Other(_), _) => Exit::Verification,
             (_, CloseReason::NoProvider) => Exit::NoCapacity,

@@ -217,6 +217,50 @@ fn e2e_a_script_with_a_folder_as_its_input_runs_on_the_network() {
 }
 
 #[test]
+fn e2e_what_a_script_says_is_seen_while_it_runs_and_why_it_failed() {
+    let scene = Scene::new("1");
+    // It waits for longer than the test until somebody has seen its first words.
+    let slow = "import sys, time\nprint('epoch 1', file=sys.stderr)\ntime.sleep(5)\n\
+                print('epoch 2', file=sys.stderr)\nprint('done')\n";
+    scene.write("slow.py", slow);
+    let detached = scene.json(&["run", "slow.py", "--from", "alice", "--detach"]);
+    let task = detached["task"].as_str().unwrap();
+    let arguments = scene.arguments(&["logs", "-f", task]);
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let mut command = opengpu(scene.home(), &arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let said = lines.find(|line| line.contains("lease 0 | ")).unwrap();
+    assert!(said.ends_with("lease 0 | epoch 1"), "{said}");
+    assert!(!on_chain(&scene, task).is_closed(), "it still runs");
+    let rest: Vec<_> = lines.collect();
+    assert!(child.wait().unwrap().success(), "{rest:?}");
+    let told = rest.join("\n");
+    assert!(told.contains("lease 0 | epoch 2") && told.contains("ended: completed"), "{told}");
+    assert_eq!(scene.run(&["pull", task, "--out", "-"]).stdout, b"done\n");
+    assert_eq!(scene.journal(task).matches("epoch 1").count(), 1, "{}", scene.journal(task));
+    let since = |time: &str| text(&scene.run(&["logs", task, "--since", time]));
+    assert!(since("1h").contains("epoch 1"), "{}", since("1h"));
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(!since("1s").contains("epoch"), "it was before: {}", since("1s"));
+
+    scene.write("broken.py", "def deep():\n    return {}['missing']\nprint('half')\ndeep()\n");
+    let failed = scene.run(&["run", "broken.py", "--from", "alice"]);
+    assert_eq!(failed.status.code(), Some(1), "{}", text(&failed));
+    let error = String::from_utf8(failed.stderr).unwrap();
+    let (before, reason) = error.split_once("error: ").unwrap();
+    assert!(before.contains("lease 0 | KeyError: 'missing'"), "as it comes: {before}");
+    assert!(reason.contains("the program failed: it ended with code 1"), "{reason}");
+    assert!(reason.contains("in deep") && reason.contains("KeyError: 'missing'"), "{reason}");
+    let task = before.lines().find_map(|line| line.strip_prefix("task ")).unwrap();
+    for verb in ["pull", "logs"] {
+        let told = text(&scene.run(&[verb, task]));
+        assert!(told.contains("it ended with code 1") && told.contains("KeyError"), "{told}");
+    }
+}
+
+#[test]
 fn e2e_another_provider_goes_on_when_the_first_one_is_killed() {
     let scene = Scene::new("0");
     scene.write("long.txt", LONG);

@@ -8,7 +8,7 @@ use opengpu_link::folder::{FilePath, Manifest, PackedFile};
 use opengpu_link::lease;
 use opengpu_link::transfer::{Keep, Named, News, Run, Size};
 use opengpu_types::{
-    ArtifactId, Digest, Ending, LeaseId, List, Metered, Millis, Segment, SegmentIndex, TaskId,
+    ArtifactId, Digest, Ending, LeaseId, List, Metered, Millis, Segment, SegmentIndex, TaskId, Text,
 };
 use std::fmt::Debug;
 
@@ -77,6 +77,7 @@ fn lease_words() -> [String; 10] {
         lease::News::Emitted { bytes: bytes.clone() },
         lease::News::Logged { bytes },
         lease::News::Ended { ending: Ending::Completed },
+        lease::News::Failed { why: Text::new("why").unwrap() },
     ];
     [
         pin("lease::Brief", &[brief(None), brief(Some(grant()))]),
@@ -123,8 +124,8 @@ const PINNED: [&str; 19] = [
     "lease::Follow 2730344e6ecd3e2f35600562eb183aeb5d761686cf81c1ad22c3338bcd9831c8",
     "lease::Wanted d0104d0bf06aff9ef9bd765b4f9022daafb469d4446acc5bab1ef837edd7b6fd",
     "lease::Parcel ec0b5fbe4a762b6db69b0d95745ae96bc4fe410ba1151ebc1dfc49f92ca7203a",
-    "lease::News 6b8ebe0af14aa55ffd2a6d4bfbc22ecb8d744efc9eee802bbc9757e4129771d2",
-    "lease::Burst 0f07936be6411042acec32b6e8b29299ee1edc8fcf002949d172208c49f1940e",
+    "lease::News b6667628672c71b99bd033094257cb3f70b7b5da72720d470db194b20bb6622e",
+    "lease::Burst 2f8bc84746e121bd1d63cc171b0795dbbed656166189a965622baaf584750233",
     "lease::Standing e9a3d3599fbdf821dbbb767e905ac0fb2f9803b8262c23f93fb367b41d5c3c28",
     "lease::Hold c6ee8d471fba9f74fec13a90de127781cd17e8c8ea7a70020d28303bf8275688",
     "lease::Holding bd5bfe97cdc0c0f5516100cbadd5bde84d32464c8ffae234317d45b8349e0e32",

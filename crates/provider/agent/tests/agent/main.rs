@@ -69,12 +69,17 @@ tests!(
     a_commitment_does_not_wait_for_a_holder_that_is_gone,
     copies_of_two_providers_are_compared_and_both_are_paid,
     what_a_predicate_accepts_is_paid_and_what_it_refuses_is_nobodys,
+    what_a_program_says_is_for_its_client_unless_a_predicate_decides,
     a_provider_drains_and_works_again_as_its_owner_wishes,
     keys_of_a_provider_change_while_its_leases_go_on,
     whom_the_eyes_of_a_task_allow_runs_a_segment_again_and_nobody_else,
 );
 
 fn main() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    if let Some(code) = opengpu_exec::native::inner_main(std::env::args_os().skip(1)) {
+        return code;
+    }
     if std::env::args().nth(1).as_deref() == Some("executor") {
         opengpu_exec::child::serve().unwrap();
         return ExitCode::SUCCESS;
@@ -597,6 +602,46 @@ fn what_a_predicate_accepts_is_paid_and_what_it_refuses_is_nobodys() {
     assert!(matches!(refused, SessionError::Refused(Refusal::Missing)), "{refused}");
     let provider = scene.village().provider(&person(2)).unwrap();
     assert_eq!(provider.reputation.broken, 0, "nobody is to blame");
+}
+
+fn what_a_program_says_is_for_its_client_unless_a_predicate_decides() {
+    let scene = Scene::new();
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = "name = 'a'\nkind = 'native'\ncode = 'a.py'\nclass = 'none'\n";
+    std::fs::write(folder.path().join("program.toml"), manifest).unwrap();
+    let script = "print('printed')\nraise ValueError('the output')\n";
+    std::fs::write(folder.path().join("a.py"), script).unwrap();
+    let predicate = std::fs::read(example("sha256-search").join("predicate.wasm")).unwrap();
+    let program = Program::open(folder.path()).unwrap();
+    let told = |class: Class, ending: Ending| {
+        let task = scene.client.submit(scene.village(), &program, SHORT, |spec| spec.class = class);
+        let lease = scene.lease(task);
+        let session = scene.client.dial(&scene.agent().nearby());
+        scene.client.put(&session, &predicate);
+        let reader = scene.agent().contact().sealing;
+        scene.client.deliver(&session, reader, lease, (folder.path(), SHORT), None).unwrap();
+        let news = scene.client.follow(&session, lease, 0);
+        assert_eq!(news.last(), Some(&News::Ended { ending }), "{news:?}");
+        scene.closed(lease);
+        news
+    };
+    let said = |news: &[News]| {
+        let said = news.iter().filter_map(|news| match news {
+            News::Logged { bytes } => Some(bytes.to_vec()),
+            _ => None,
+        });
+        String::from_utf8(said.flatten().collect()).unwrap()
+    };
+    let why = |news: &[News]| match news.get(news.len().saturating_sub(2)) {
+        Some(News::Failed { why }) => why.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let open = told(Class::Nothing, Ending::Failed);
+    assert!(said(&open).contains("printed\n"), "{}", said(&open));
+    assert!(said(&open).ends_with("ValueError: the output\n"), "{}", said(&open));
+    assert_eq!(why(&open), "the program failed: it ended with code 1");
+    let judged = told(Class::Predicate(ArtifactId::of(&predicate)), Ending::Open);
+    assert_eq!((said(&judged).as_str(), why(&judged).as_str()), ("", "the program failed"));
 }
 
 fn a_provider_drains_and_works_again_as_its_owner_wishes() {

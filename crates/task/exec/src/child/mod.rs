@@ -8,11 +8,12 @@
 //! It stays resident: a small request costs a frame each way and no process. It ends when its
 //! standard input ends, so it never outlives its supervisor.
 
+mod said;
 mod ticker;
 mod voice;
 
 use crate::artifact;
-use crate::backend::{Prepared, Weighed};
+use crate::backend::{Pipe, Prepared, Weighed};
 use crate::fault::{Fault, Refusal};
 use crate::program::{Limits, Program};
 use crate::protocol::{self, Data, Event, News, PART, Request, Standing};
@@ -24,12 +25,13 @@ use crate::walls::Grant;
 use opengpu_crypto::Digest;
 use opengpu_types::{ArtifactId, ProgramId, Segment, SegmentIndex};
 use opengpu_verify::trace::{Emitted, Extent};
+use said::Said;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use ticker::Ticker;
 use voice::Voice;
 
@@ -299,7 +301,8 @@ impl<W: Write> Executor<W> {
         let stop = Arc::new(Stop::within(Duration::from_millis(errand.milliseconds)));
         self.wishes.begin(errand.ticket, &stop);
         let mut usage = Usage::default();
-        let mut teller = Teller { ticket: errand.ticket, voice: &self.voice, broken: None };
+        let (ticket, voice, said) = (errand.ticket, &*self.voice, Said::default());
+        let mut teller = Teller { ticket, voice, said, broken: None };
         let ended = match self.bays.get_mut(&errand.bay) {
             None => Err(Fault::program("it was never prepared")),
             Some(bay) => {
@@ -315,6 +318,7 @@ impl<W: Write> Executor<W> {
         if let Some(bay) = self.bays.get_mut(&errand.bay) {
             usage.add_elsewhere(bay.prepared.elsewhere());
         }
+        teller.end(ended.is_err());
         let news = match ended {
             Ok(Ended::Finished) => News::Finished { usage },
             Ok(Ended::Repeated(Repeated { segment, steps, state, .. })) => {
@@ -369,6 +373,7 @@ fn load(data: Data, limit: u64) -> Result<Vec<u8>, String> {
 struct Teller<'a, W: Write> {
     ticket: u64,
     voice: &'a Voice<W>,
+    said: Said,
     broken: Option<io::Error>,
 }
 
@@ -376,6 +381,18 @@ impl<W: Write> Teller<'_, W> {
     /// Tells of bytes of an output, however many.
     fn emit(&mut self, bytes: &[u8]) {
         bytes.chunks(PART).for_each(|part| self.tell(News::Emitted(part.to_vec())));
+    }
+
+    /// Tells of a line, unless there are too many.
+    fn log(&mut self, pipe: Pipe, line: &[u8]) {
+        let lines = self.said.hear(pipe, line, Instant::now());
+        lines.into_iter().for_each(|line| self.tell(News::Logged(line)));
+    }
+
+    /// Tells what was kept back and must be known.
+    fn end(&mut self, failed: bool) {
+        let lines = std::mem::take(&mut self.said).end(failed);
+        lines.into_iter().for_each(|line| self.tell(News::Logged(line)));
     }
 
     fn tell(&mut self, news: News) {
@@ -403,6 +420,10 @@ impl<W: Write> Observer for Seen<'_, '_, W> {
 
     fn emitted(&mut self, bytes: &[u8]) {
         self.teller.emit(bytes);
+    }
+
+    fn logged(&mut self, pipe: Pipe, line: &[u8]) {
+        self.teller.log(pipe, line);
     }
 
     fn segment(&mut self, segment: &Segment, state: &[u8]) -> Result<(), Fault> {

@@ -5,14 +5,18 @@
 //!
 //! A script that keeps to the contract of checkpoints says how many steps it has; its state is its
 //! checkpoint. One that knows nothing of it is a single step with an empty state. What a script prints
-//! is the output. An image is the same with files of its own: its command instead of a script. It is
+//! is the output, as a whole at the end of its segment; line by line, with what it says on its standard
+//! error, it is also passed on as it comes, for people. An image is the same with files of its own: its command instead of a script. It is
 //! named with its address, so that the program's id covers it.
 
 use super::code::{self, Code, Settings, Shape, scratch};
 use super::python::{self, Environment};
-use super::{Cgroup, Ended, File, Guest, How, Input, Probe, Root, Sandbox, SandboxError, Spec};
+use super::words::Words;
+use super::{
+    Cgroup, Ended, File, Guest, How, Input, Probe, Root, Sandbox, SandboxError, Spec, Stream,
+};
 use crate::archive::{self, ArchiveError};
-use crate::backend::{Backend, Begun, Elsewhere, Missing, Prepared, Span, Work};
+use crate::backend::{Backend, Begun, Elsewhere, Missing, Pipe, Prepared, Span, Work};
 use crate::fault::{Fault, Grown, Refusal};
 use crate::program::{Limits, Program};
 use crate::scratch::Scratch;
@@ -20,6 +24,8 @@ use serde::{Deserialize, Serialize};
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fs, io};
 
@@ -203,30 +209,52 @@ fn limit(spec: &mut Spec, limits: &Limits) {
     spec.limits.streams = limits.output;
 }
 
-/// Passes on what the guest prints, and ends it when it shall end.
+/// Reads one of the guest's streams until its end.
+fn listen(
+    pipe: Pipe,
+    stream: Option<Stream>,
+    heard: SyncSender<(Pipe, Vec<u8>)>,
+) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let Some(mut stream) = stream else { return };
+        let mut piece = vec![0; PIECE];
+        while let Ok(length @ 1..) = stream.read(&mut piece) {
+            let read = piece.get(..length).unwrap_or_default().to_vec();
+            if heard.send((pipe, read)).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// Passes on what the guest prints and says, and ends it when it shall end.
 fn attend(
     mut guest: Guest,
     work: &mut Work<'_>,
     used: &mut Elsewhere,
 ) -> Result<(Ended, super::Outputs), Fault> {
-    let mut stdout = guest.take_stdout();
-    let (sender, pieces) = std::sync::mpsc::sync_channel::<Vec<u8>>(64);
-    let reader = std::thread::spawn(move || {
-        let mut piece = vec![0; PIECE];
-        while let Some(Ok(length @ 1..)) = stdout.as_mut().map(|stdout| stdout.read(&mut piece)) {
-            let read = piece.get(..length).unwrap_or_default().to_vec();
-            if sender.send(read).is_err() {
-                return;
-            }
-        }
-    });
+    let (sender, pieces) = sync_channel(64);
+    let readers = [
+        listen(Pipe::Output, guest.take_stdout(), sender.clone()),
+        listen(Pipe::Error, guest.take_stderr(), sender),
+    ];
     let stop = Arc::clone(&work.stop);
     let mut output = Vec::new();
+    let (mut printed, mut said) = (Words::default(), Words::default());
     let ended = loop {
         match pieces.recv_timeout(LOOK) {
-            Ok(piece) => output.extend(piece),
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
-            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break Ok(()),
+            Ok((pipe, piece)) => {
+                let words = match pipe {
+                    Pipe::Output => &mut printed,
+                    Pipe::Error => &mut said,
+                };
+                words.hear(&piece, |line| work.log(pipe, line));
+                if pipe == Pipe::Output {
+                    output.extend(piece);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break Ok(()),
         }
         if let Some(fault) = stop.fault() {
             guest.cancel();
@@ -234,8 +262,12 @@ fn attend(
         }
     };
     drop(pieces);
+    printed.end(|line| work.log(Pipe::Output, line));
+    said.end(|line| work.log(Pipe::Error, line));
     let waited = guest.wait().map_err(unavailable);
-    let _ = reader.join();
+    for reader in readers {
+        let _ = reader.join();
+    }
     if let Ok((Ended { usage, .. }, _)) = &waited {
         used.cpu = used.cpu.saturating_add(usage.cpu);
         used.memory = used.memory.max(usage.memory);

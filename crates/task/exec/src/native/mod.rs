@@ -39,6 +39,7 @@ mod rental;
 mod spec;
 mod terminal;
 mod walls;
+mod words;
 
 pub use backend::Scripts;
 pub use cgroup::Cgroup;

@@ -6,7 +6,7 @@ use super::told::Asked;
 use super::{GRACE, StartError, watch};
 use crate::fault::Fault;
 use crate::program::Program;
-use crate::protocol::{self, Event, News, Request};
+use crate::protocol::{self, Event, MOST_LOGGED, News, Request};
 use crate::scratch::{self, Scratch};
 use crate::stop::milliseconds;
 use crate::usage::Usage;
@@ -119,6 +119,8 @@ struct OpenTicket {
     runs: bool,
     /// Bytes of output so far, in the whole run.
     emitted: u64,
+    /// Bytes that it said beside.
+    logged: u64,
 }
 
 impl OpenTicket {
@@ -218,6 +220,14 @@ impl Shared {
             first.get_mut().emitted = emitted;
             if emitted > most {
                 return Err(io::Error::other("more output than it may give"));
+            }
+        }
+        if let News::Logged(bytes) = &news {
+            let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+            let logged = first.get().logged.saturating_add(length);
+            first.get_mut().logged = logged;
+            if logged > MOST_LOGGED {
+                return Err(io::Error::other("more words than it may say"));
             }
         }
         let last = news.is_last();
@@ -417,7 +427,8 @@ impl Open {
             self.since = Some(Instant::now());
         }
         let (runs, emitted) = (run.is_some(), run.unwrap_or(0));
-        let ticket = OpenTicket { news: Arc::new(news), time, cancelled: None, runs, emitted };
+        let (news, logged) = (Arc::new(news), 0);
+        let ticket = OpenTicket { news, time, cancelled: None, runs, emitted, logged };
         match &self.epitaph {
             Some(fault) => ticket.end(fault.clone()),
             None => drop(self.tickets.insert(number, ticket)),

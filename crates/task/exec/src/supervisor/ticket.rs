@@ -100,7 +100,9 @@ impl Ticket {
             see(burst.get(..heard.unwrap_or_else(|(count, _)| count)).unwrap_or(&[]));
             heard.map_err(|(_, how)| (broken(how), Usage::default()))?;
             match burst.pop() {
-                Some(News::Begun { .. } | News::Emitted(_) | News::Segment(_)) => {}
+                Some(
+                    News::Begun { .. } | News::Emitted(_) | News::Logged(_) | News::Segment(_),
+                ) => {}
                 Some(News::Finished { usage }) => {
                     let ended = told.finished(usage, self.paused.load(Ordering::SeqCst));
                     return ended.map_err(|how| (broken(how), usage));

@@ -70,7 +70,8 @@ impl Told {
                 self.output.extend_from_slice(bytes);
                 Ok(())
             }
-            News::Finished { .. }
+            News::Logged(_)
+            | News::Finished { .. }
             | News::Repeated { .. }
             | News::Weighed { .. }
             | News::Failed { .. } => Ok(()),

@@ -3,11 +3,12 @@
 
 use crate::guests::supervisor;
 use crate::parts::joins;
-use opengpu_exec::{Data, Errand, Fault, Program, Standing};
+use opengpu_exec::{Data, Errand, Fault, News, Program, Standing};
 use opengpu_types::{ArtifactId, Checkpoint, SegmentIndex};
 use opengpu_verify::trace::{Emitted, Extent};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The tests of this file.
 pub(crate) const TESTS: &[(&str, fn())] = &[
@@ -26,6 +27,10 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("a_script_with_checkpoints_goes_on_elsewhere", || example("python-numpy", 5, &[0, 2, 5])),
     #[cfg(target_os = "linux")]
     ("a_script_without_checkpoints_says_so", a_script_without_checkpoints_says_so),
+    #[cfg(target_os = "linux")]
+    ("what_a_script_says_is_heard_while_it_runs", what_a_script_says_is_heard_while_it_runs),
+    #[cfg(target_os = "linux")]
+    ("a_script_that_fails_is_heard_to_its_end", a_script_that_fails_is_heard_to_its_end),
 ];
 
 fn example(name: &str, segments: u32, cuts: &[u32]) {
@@ -37,13 +42,64 @@ fn example(name: &str, segments: u32, cuts: &[u32]) {
     joins(&program, &input, segments, cuts);
 }
 
+/// A program that is this script.
 #[cfg(target_os = "linux")]
-fn a_script_without_checkpoints_says_so() {
+fn script(text: &str) -> (tempfile::TempDir, Program) {
     let folder = tempfile::tempdir().unwrap();
     let manifest = "name = 'a'\nkind = 'native'\ncode = 'a.py'\nclass = 'none'\n";
     fs::write(folder.path().join("program.toml"), manifest).unwrap();
-    fs::write(folder.path().join("a.py"), "print('all of it')\n").unwrap();
+    fs::write(folder.path().join("a.py"), text).unwrap();
     let program = Program::open(folder.path()).unwrap();
+    (folder, program)
+}
+
+/// What an executor says of lines, one after the other.
+#[cfg(target_os = "linux")]
+fn hear(news: &News, heard: &mut Vec<String>) {
+    if let News::Logged(line) = news {
+        heard.push(String::from_utf8(line.clone()).unwrap());
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn what_a_script_says_is_heard_while_it_runs() {
+    let text = "import sys, time\nprint('begun', file=sys.stderr)\nprint('printed')\n\
+                time.sleep(2)\nprint('over', file=sys.stderr)\n";
+    let (_folder, program) = script(text);
+    let supervisor = supervisor("executor");
+    let ticket = supervisor.run(&program, Errand::new(Data::Inline(Vec::new()))).unwrap();
+    let (mut heard, mut times) = (Vec::new(), Vec::new());
+    let outcome = ticket.wait(|news| {
+        hear(news, &mut heard);
+        times.resize(heard.len(), Instant::now());
+    });
+    assert_eq!(outcome.unwrap().output, b"printed\n", "words are no output");
+    assert_eq!(heard.last().unwrap(), "over\n");
+    heard.sort();
+    assert_eq!(heard, ["begun\n", "over\n", "printed\n"]);
+    assert!(times[2] - times[1] > Duration::from_secs(1), "as they come: {times:?}");
+}
+
+#[cfg(target_os = "linux")]
+fn a_script_that_fails_is_heard_to_its_end() {
+    let text = "import sys\nfor i in range(1000):\n    print(i, file=sys.stderr)\n\
+                def broken():\n    return 1 // 0\nbroken()\n";
+    let (_folder, program) = script(text);
+    let supervisor = supervisor("executor");
+    let ticket = supervisor.run(&program, Errand::new(Data::Inline(Vec::new()))).unwrap();
+    let mut heard = Vec::new();
+    let (fault, _) = ticket.wait(|news| hear(news, &mut heard)).unwrap_err();
+    assert_eq!(fault, Fault::Program { reason: "it ended with code 1".to_owned() });
+    assert_eq!(heard[0], "0\n");
+    assert!(heard.iter().any(|line| line.contains("lines left out")), "{heard:?}");
+    let end = heard[heard.len() - 12..].concat();
+    assert!(end.contains("Traceback") && end.contains("in broken"), "{end}");
+    assert!(heard.last().unwrap().starts_with("ZeroDivisionError"), "{end}");
+}
+
+#[cfg(target_os = "linux")]
+fn a_script_without_checkpoints_says_so() {
+    let (_folder, program) = script("print('all of it')\n");
     joins(&program, b"", 1, &[0, 1]);
     let checkpoint = Checkpoint {
         index: SegmentIndex(1),

@@ -89,6 +89,14 @@ fn play(role: &str) -> Option<ExitCode> {
                 say(&emitted);
             }
         }
+        // The same with words, which are no output.
+        "chatter" => {
+            say(&[0, 0]);
+            let logged = [[2, 2, 7, 0x80, 0x80, 0x04].as_slice(), &[7; 65_536]].concat();
+            loop {
+                say(&logged);
+            }
+        }
         _ => return None,
     }
     Some(ExitCode::SUCCESS)

@@ -22,6 +22,7 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("memory_is_watched_between_runs_too", memory_is_watched_between_runs_too),
     ("news_while_a_program_is_made_ready_are_a_fault", news_while_a_program_is_made_ready),
     ("output_over_the_limit_ends_with_its_executor", output_over_the_limit_ends),
+    ("words_over_the_limit_end_with_their_executor", words_over_the_limit_end),
     ("a_program_behind_other_walls_gets_another_executor", another_program_another_executor),
     ("an_executor_outlives_the_thread_that_wanted_it", an_executor_outlives_the_thread),
     ("a_program_that_is_wrong_is_refused", a_program_that_is_wrong_is_refused),
@@ -209,6 +210,20 @@ fn news_while_a_program_is_made_ready() {
     let guest = guest(1, "", SUM, "");
     let error = supervisor("premature").prepare(&guest.program).unwrap_err();
     assert!(error.to_string().contains("broke the protocol"), "{error}");
+}
+
+fn words_over_the_limit_end() {
+    let guest = guest(1, "", SUM, "");
+    let supervisor = supervisor("chatter");
+    let (mut bytes, mut last) = (0, None);
+    for news in supervisor.run(&guest.program, inline(1)).unwrap() {
+        match news {
+            News::Logged(part) => bytes += part.len(),
+            other => last = Some(other),
+        }
+    }
+    assert_eq!(u64::try_from(bytes).unwrap(), opengpu_exec::MOST_LOGGED);
+    assert!(matches!(last, Some(News::Failed { fault: Fault::Crashed { .. }, .. })), "{last:?}");
 }
 
 fn output_over_the_limit_ends() {

@@ -91,6 +91,8 @@ impl Environment {
         }
         // The order of sets of texts depends on it, and a run must be repeatable.
         spec.environment.insert("PYTHONHASHSEED".into(), "0".into());
+        // Whoever follows a run sees a line when it is printed.
+        spec.environment.insert("PYTHONUNBUFFERED".into(), "1".into());
         spec
     }
 }
