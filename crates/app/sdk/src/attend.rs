@@ -46,6 +46,20 @@ pub enum Happening {
         /// What a second costs.
         rate: Amount,
     },
+    /// Program, input or state are on their way to the provider.
+    Sending {
+        /// Bytes that are there.
+        done: u64,
+        /// Bytes in all.
+        size: u64,
+    },
+    /// A state or an output is on its way here.
+    Receiving {
+        /// Bytes that are here.
+        done: u64,
+        /// Bytes in all.
+        size: u64,
+    },
     /// The provider has all that it needs.
     Briefed,
     /// The run has begun and has so many segments.

@@ -12,7 +12,7 @@ use opengpu_link::lease::{
     BRIEF, Brief, Burst, FOLLOW, Follow, News, OUTPUT, Parcel, STATE, Standing, Wanted,
 };
 use opengpu_link::session::{Kind, Refusal, SessionError, Stream};
-use opengpu_link::transfer::{self, Keep};
+use opengpu_link::transfer::{self, Keep, Progress};
 use opengpu_link::{Session, Store};
 use opengpu_types::{ArtifactId, Checkpoint, LeaseId, Millis, SegmentIndex};
 use std::io::{Cursor, Read as _};
@@ -120,6 +120,11 @@ impl Listener {
         // Whoever listened may have left.
         let _ = self.happened.send((self.lease, happening)).await;
     }
+
+    /// Tells what is soon told again: nobody waits for it.
+    pub(crate) fn mention(&self, happening: Happening) {
+        let _ = self.happened.try_send((self.lease, happening));
+    }
 }
 
 impl Companion {
@@ -202,11 +207,22 @@ impl Companion {
         session: &Session,
         artifacts: impl Iterator<Item = &ArtifactId>,
     ) -> Result<(), ClientError> {
+        let mut wishes = Vec::new();
         for artifact in artifacts {
             let size = self.store.whole(artifact)?.outline().size();
-            let wish = Keep { artifact: *artifact, size, until: Millis(0) };
-            let put = transfer::put(session, wish, |_| {}).await;
+            wishes.push(Keep { artifact: *artifact, size, until: Millis(0) });
+        }
+        let size = wishes.iter().fold(0u64, |sum, wish| sum.saturating_add(wish.size));
+        let mut before = 0u64;
+        for wish in wishes {
+            let own = wish.size;
+            let progress = |progress: Progress| {
+                let done = before.saturating_add(progress.done);
+                self.listener.mention(Happening::Sending { done, size });
+            };
+            let put = transfer::put(session, wish, progress).await;
             put.map_err(|error| ClientError::Transfer(error.to_string()))?;
+            before = before.saturating_add(own);
         }
         Ok(())
     }
@@ -341,17 +357,18 @@ impl Companion {
     ) -> Result<Vec<u8>, ClientError> {
         let answer = session.call(kind, request).await?;
         let parcel = Parcel::decode(answer).map_err(|_| SessionError::Broken("no parcel"))?;
-        open_parcel(&self.client, &self.delivery, &self.store, session, parcel).await
+        let Self { client, delivery, store, listener, .. } = self;
+        open_parcel(client, (delivery, store), session, parcel, listener).await
     }
 }
 
 /// Fetches what a parcel names from whoever gave the parcel, and opens it.
 pub(crate) async fn open_parcel(
     client: &Client,
-    delivery: &Delivery,
-    store: &Store,
+    (delivery, store): (&Delivery, &Store),
     session: &Session,
     Parcel { grant, size }: Parcel,
+    listener: &Listener,
 ) -> Result<Vec<u8>, ClientError> {
     let Delivery { program, files, input, .. } = delivery;
     // What we sent is not what we want, and must not go with it.
@@ -360,7 +377,11 @@ pub(crate) async fn open_parcel(
         return Err(SessionError::Broken("a parcel that cannot be meant").into());
     }
     let sessions = std::slice::from_ref(session);
-    let got = transfer::get(store, grant.artifact, sessions, |_| {}).await;
+    let listener = listener.clone();
+    let progress = move |Progress { done, size, .. }: Progress| {
+        listener.mention(Happening::Receiving { done, size });
+    };
+    let got = transfer::get(store, grant.artifact, sessions, progress).await;
     got.map_err(|error| ClientError::Transfer(error.to_string()))?;
     let key = grant.open(client.chain, &client.identity.sealing());
     let key = key.map_err(|error| ClientError::Transfer(error.to_string()))?;

@@ -130,7 +130,8 @@ impl Rescue {
     }
 
     async fn open(&self, session: &Session, parcel: Parcel) -> Result<Vec<u8>, ClientError> {
-        open_parcel(&self.client, &self.delivery, &self.store, session, parcel).await
+        let Self { client, delivery, store, listener, .. } = self;
+        open_parcel(client, (delivery, store), session, parcel, listener).await
     }
 }
 

@@ -1,22 +1,27 @@
 //! A task that is attended in this process, with a line for people and a journal for `logs`.
 
-use super::journal::{self, Journal};
+use super::{
+    journal::{self, Journal},
+    status::Status,
+};
 use crate::context::Context;
 use anyhow::Result;
 use opengpu_sdk::{Attended, Client, Happening};
-use opengpu_types::TaskId;
+use opengpu_types::{Amount, TaskId};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::{
     io::{self, IsTerminal as _, Write as _},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
-/// How often the line of segments may change.
+/// How often the line may change.
 const REDRAW: Duration = Duration::from_millis(100);
+/// How often it changes by time alone.
+const TICK: Duration = Duration::from_secs(1);
 
 /// The end of watching, as the user wishes it: the first Ctrl-C leaves, the second one ends at once.
 pub(super) fn left_by_signal() -> Result<Arc<AtomicBool>> {
@@ -39,17 +44,19 @@ pub(super) fn attend(
     let record = client.record(id);
     let Some(_attending) = record.attend()? else { return Ok(None) };
     let mut journal = Journal::open(&record.journal())?;
-    let mut line = Progress::new();
+    let known = client.task(id)?;
+    let (budget, devices) =
+        known.map_or((Amount::CAP, 1), |task| (task.deposited, task.spec.requirements.devices));
+    let line = Line::new(Status::new(budget, devices));
     let mut failed = None;
     let attended = client.attend(id, left, &mut |lease, happening| {
         line.hear(&happening);
         if let Some(text) = journal::words(lease, &happening) {
             failed = failed.take().or_else(|| journal.write(&text).err());
-            line.clear();
-            context.output.note(text);
+            line.note(context, &text);
         }
     });
-    line.clear();
+    drop(line);
     match failed {
         Some(error) => Err(error.into()),
         None => Ok(Some(attended?)),
@@ -64,38 +71,71 @@ pub(super) fn wait(client: &Client, id: TaskId, left: &AtomicBool) -> Result<()>
     Ok(())
 }
 
-/// How far the newest lease is, on one line of a terminal.
-struct Progress {
+/// How far the task is, on the last line of a terminal; nothing where nobody watches.
+struct Line(Arc<Mutex<Drawn>>);
+
+struct Drawn {
     visible: bool,
-    segments: u32,
+    status: Status,
     drawn: Option<Instant>,
+    over: bool,
 }
 
-impl Progress {
-    fn new() -> Self {
-        Self { visible: io::stderr().is_terminal(), segments: 0, drawn: None }
+impl Line {
+    fn new(status: Status) -> Self {
+        let visible = io::stderr().is_terminal();
+        let drawn = Arc::new(Mutex::new(Drawn { visible, status, drawn: None, over: false }));
+        if visible {
+            let own = Arc::clone(&drawn);
+            // Time and cost go on while nothing happens.
+            std::thread::spawn(move || {
+                while !lock(&own).over {
+                    std::thread::sleep(TICK);
+                    lock(&own).draw();
+                }
+            });
+        }
+        Self(drawn)
     }
 
-    fn hear(&mut self, happening: &Happening) {
-        match happening {
-            Happening::Begun { segments } => self.segments = *segments,
-            Happening::Reached { segment } => {
-                let due = self.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW);
-                if due || segment.0 == self.segments {
-                    self.drawn = Some(Instant::now());
-                    self.draw(&format!("segment {segment} of {}", self.segments));
-                }
-            }
-            _ => {}
+    fn hear(&self, happening: &Happening) {
+        let (mut drawn, now) = (lock(&self.0), Instant::now());
+        drawn.status.hear(happening, now);
+        if drawn.drawn.is_none_or(|drawn| now.saturating_duration_since(drawn) >= REDRAW) {
+            drawn.draw();
         }
     }
 
-    fn clear(&self) {
-        self.draw("");
+    /// Shows a line that stays.
+    fn note(&self, context: &Context, text: &str) {
+        let mut drawn = lock(&self.0);
+        drawn.write("");
+        context.output.note(text);
+        drawn.draw();
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let mut drawn = lock(&self.0);
+        drawn.write("");
+        drawn.over = true;
+    }
+}
+
+fn lock(drawn: &Mutex<Drawn>) -> MutexGuard<'_, Drawn> {
+    drawn.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drawn {
+    fn draw(&mut self) {
+        let now = Instant::now();
+        self.drawn = Some(now);
+        self.write(&self.status.line(now));
     }
 
-    fn draw(&self, text: &str) {
-        if self.visible {
+    fn write(&self, text: &str) {
+        if self.visible && !self.over {
             let mut stderr = io::stderr().lock();
             // A terminal that is gone needs no line.
             let _ = write!(stderr, "\r\x1b[K{text}");

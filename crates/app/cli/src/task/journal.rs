@@ -88,7 +88,9 @@ pub(super) fn words(lease: u8, happening: &Happening) -> Option<String> {
         }
         Happening::Failed { why } => format!("lease {lease}: {}", shown(why.as_bytes())),
         Happening::Logged { bytes } => format!("lease {lease} | {}", shown(bytes)),
-        Happening::Reached { .. } => return None,
+        Happening::Reached { .. } | Happening::Sending { .. } | Happening::Receiving { .. } => {
+            return None;
+        }
     })
 }
 

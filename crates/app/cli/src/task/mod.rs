@@ -20,6 +20,7 @@ pub(crate) mod pull;
 pub(crate) mod quote;
 pub(crate) mod receipt;
 pub(crate) mod run;
+mod status;
 pub(crate) mod sweep;
 pub(crate) mod wanted;
 

@@ -261,6 +261,24 @@ fn e2e_what_a_script_says_is_seen_while_it_runs_and_why_it_failed() {
 }
 
 #[test]
+fn e2e_a_terminal_shows_what_is_sent_and_what_a_run_costs() {
+    let scene = Scene::new("1");
+    scene.write("large.txt", &"0123456789abcdef".repeat(1 << 20));
+    scene.write("wait.py", "import time\ntime.sleep(3)\nprint('done')\n");
+    let wanted = ["run", "wait.py", "--input", "large.txt", "--from", "alice", "--max-duration"];
+    let arguments = scene.arguments(&[&wanted[..], &["1m"]].concat());
+    let mut command = std::process::Command::new("python3");
+    let spawn = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
+    command.args(["-c", spawn, env!("CARGO_BIN_EXE_opengpu")]).args(arguments);
+    let shown = command.current_dir(scene.home()).stdin(Stdio::null()).output().unwrap();
+    assert!(shown.status.success(), "{}", text(&shown));
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("sending ") && shown.contains(" of 16.0 MiB"), "{shown}");
+    assert!(shown.contains(" of 1 oGPU, segment 0 of 1"), "{shown}");
+    assert!(shown.contains("\r\x1b[K2 s, about 0.00"), "time goes on by itself: {shown}");
+}
+
+#[test]
 fn e2e_another_provider_goes_on_when_the_first_one_is_killed() {
     let scene = Scene::new("0");
     scene.write("long.txt", LONG);
