@@ -3,15 +3,16 @@
 //! All of them are submitted, then attended at the same time; what some of them cost too little the
 //! others do not get, so all together never cost more than the budget.
 
-use super::{attendance, client, journal, pull, run, wanted::Wanted};
+use super::{attendance, client, journal, plan::Plan, pull, run, wanted::Wanted};
 use crate::{
     context::Context,
     exit::{Complaint, Exit},
 };
 use anyhow::{Context as _, Result};
 use opengpu_exec::Program;
-use opengpu_sdk::{Attended, Client};
-use opengpu_types::{Amount, ArtifactId, Money, Task, TaskId};
+use opengpu_sdk::{Attended, Client, ClientError};
+use opengpu_types::{Amount, ArtifactId, Money, Spec, Task, TaskId};
+use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most tasks at once: an account has no more open.
@@ -32,57 +33,102 @@ pub(super) fn share(budget: Money, count: usize) -> Result<Money> {
     Ok(Money { amount, unit: budget.unit })
 }
 
-/// Runs a program on each input, and returns their outputs in the same sequence.
+/// How far several tasks are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// What would happen is shown.
+    Plan,
+    /// They are on chain, and processes in the background attend them.
+    Submitted,
+    /// Their outputs are here.
+    Ended,
+}
+
+impl Until {
+    pub(super) const fn of(dry_run: bool, detach: bool) -> Self {
+        match (dry_run, detach) {
+            (true, _) => Self::Plan,
+            (_, true) => Self::Submitted,
+            _ => Self::Ended,
+        }
+    }
+}
+
+/// Runs a program on each input, and returns their outputs in the same sequence; none if it shall not
+/// go so far.
 pub(super) fn run(
     context: &Context,
     wanted: &Wanted,
     name: &str,
-    program: &Program,
-    inputs: &[Vec<u8>],
-) -> Result<Vec<Done>> {
-    if inputs.is_empty() || inputs.len() > MOST {
+    (program, inputs): (&Program, &[Vec<u8>]),
+    until: Until,
+) -> Result<Option<Vec<Done>>> {
+    let (Some(first), ..=MOST) = (inputs.first(), inputs.len()) else {
         let told = format!("1 to {MOST} tasks run at once, not {}", inputs.len());
         return Err(Complaint::usage(told).into());
-    }
-    let check = wanted.check()?;
-    if let Some(check) = &check {
+    };
+    let what = (program.clone(), first.clone(), inputs.len());
+    let plan = Plan::of(context, wanted, context.address(name)?, what)?;
+    if let Some(check) = &plan.check {
         let taken = inputs.iter().try_for_each(|input| check.takes(input));
         taken.map_err(|error| Complaint::usage(error.to_string()))?;
     }
-    let each = share(wanted.budget(), inputs.len())?;
-    let dollar = context.rpc.parameters()?.parameters.market.dollar;
-    let escrow = each.in_tokens(dollar).context("the budget is larger than money can be")?;
-    let question = format!(
-        "Run {} tasks of {} for at most {escrow} oGPU each?",
-        inputs.len(),
-        program.manifest.name
-    );
-    context.confirm(&question)?;
-    let (client, signatory) = (client(context)?, context.unlock(name)?);
-    let wishes = opengpu_sdk::Wishes { budget: each, ..wanted.wishes()? };
+    if until == Until::Plan {
+        context.output.show(&plan.json(), |_| plan.text())?;
+        return Ok(None);
+    }
+    context.output.note(plan.text());
+    plan.check()?;
+    let (count, all) = (inputs.len(), plan.in_all(plan.escrow));
+    context.confirm(&format!("Run {count} tasks for at most {all} oGPU in all?"))?;
+    let client = client(context)?;
     let left = attendance::left_by_signal()?;
-    let (mut tasks, mut failed) = (Vec::new(), None);
-    for input in inputs {
-        let spec = wishes.spec(program, ArtifactId::of(input));
-        let packed = client.pack(program, input, check.as_ref(), spec);
-        let submitted = packed.and_then(|it| client.submit(&signatory, &it, each, escrow));
-        match submitted {
-            Ok(id) => {
-                context.output.note(format!("task {id}"));
-                tasks.push(id);
-            }
-            Err(error) => failed = Some(error),
-        }
-        if failed.is_some() || left.load(Ordering::SeqCst) {
-            break;
-        }
+    let (tasks, failed) = submit(context, &client, name, &plan, inputs, &left)?;
+    if until == Until::Submitted {
+        tasks.iter().try_for_each(|id| run::attend_in_background(context, *id))?;
+        let ids: Vec<_> = tasks.iter().map(ToString::to_string).collect();
+        context.output.show(&json!({ "tasks": ids }), |_| ids.join("\n"))?;
+        return failed.map_or(Ok(None), |error| Err(stopped(error, &tasks)));
     }
     // What is submitted is paid for, so it is attended whatever happened to the others.
     let ended = attend_all(context, &client, &tasks, &left);
     match failed {
-        Some(error) => Err(error).with_context(|| format!("after {} tasks", tasks.len())),
-        None => ended.into_iter().collect(),
+        Some(error) => Err(stopped(error, &tasks)),
+        None => ended.into_iter().collect::<Result<_>>().map(Some),
     }
+}
+
+/// Not all tasks were submitted.
+fn stopped(error: ClientError, tasks: &[TaskId]) -> anyhow::Error {
+    anyhow::Error::new(error).context(format!("after {} tasks", tasks.len()))
+}
+
+/// Submits a task for each input, until one fails or the user leaves.
+fn submit(
+    context: &Context,
+    client: &Client,
+    name: &str,
+    plan: &Plan,
+    inputs: &[Vec<u8>],
+    left: &AtomicBool,
+) -> Result<(Vec<TaskId>, Option<ClientError>)> {
+    let signatory = context.unlock(name)?;
+    let mut tasks = Vec::new();
+    for input in inputs {
+        let spec = Spec { input: ArtifactId::of(input), ..plan.spec.clone() };
+        let packed = client.pack(&plan.program, input, plan.check.as_ref(), spec);
+        match packed.and_then(|it| client.submit(&signatory, &it, plan.budget, plan.escrow)) {
+            Ok(id) => {
+                context.output.note(format!("task {id}"));
+                tasks.push(id);
+            }
+            Err(error) => return Ok((tasks, Some(error))),
+        }
+        if left.load(Ordering::SeqCst) {
+            break;
+        }
+    }
+    Ok((tasks, None))
 }
 
 fn attend_all(

@@ -1,30 +1,34 @@
 //! What would happen, before it does: the task, what it costs, who sees it, who would run it.
 
-use super::wanted::Wanted;
+use super::{many, wanted::Wanted};
 use crate::{
     context::Context,
     exit::{Complaint, Exit},
-    output::{facts, percent, span, table},
+    output::{lines, percent, span, table},
 };
 use anyhow::Result;
 use opengpu_client::market;
 use opengpu_exec::Program;
 use opengpu_sdk::{
-    Check,
+    Check, Wishes,
     quote::{Quote, quote},
 };
 use opengpu_types::{
-    Address, Allocating, Amount, ArtifactId, Class, Eyes, MarketParameters, Spec, Trust,
+    Address, Allocating, Amount, ArtifactId, Class, Eyes, MarketParameters, Money, Spec, Trust,
 };
 use serde_json::{Value, json};
 
 /// Offers that are shown.
 const SHOWN: usize = 5;
 
-/// A task that is not submitted yet.
+/// A task that is not submitted yet, or the first of several that differ in their input alone.
 pub(super) struct Plan {
     pub(super) program: Program,
     pub(super) input: Vec<u8>,
+    /// So many tasks.
+    count: usize,
+    /// Most that each may cost.
+    pub(super) budget: Money,
     /// What judges the output.
     pub(super) check: Option<Check>,
     /// Where it comes from, in words.
@@ -41,21 +45,51 @@ impl Plan {
     pub(super) fn make(context: &Context, wanted: &Wanted, client: Address) -> Result<Self> {
         let program = wanted.open(&context.home)?;
         let input = crate::input::read(&program, wanted.input.as_deref())?;
+        Self::of(context, wanted, client, (program, input, 1))
+    }
+
+    /// The plan for so many tasks of a program, with the input of the first one.
+    pub(super) fn of(
+        context: &Context,
+        wanted: &Wanted,
+        client: Address,
+        (program, input, count): (Program, Vec<u8>, usize),
+    ) -> Result<Self> {
         let check = wanted.check()?;
         if let Some(check) = &check {
             check.takes(&input).map_err(|error| Complaint::usage(error.to_string()))?;
         }
-        let spec = wanted.wishes()?.spec(&program, ArtifactId::of(&input));
+        let budget = many::share(wanted.budget(), count)?;
+        let wishes = Wishes { budget, ..wanted.wishes()? };
+        let spec = wishes.spec(&program, ArtifactId::of(&input));
         let parameters: MarketParameters = context.rpc.parameters()?.parameters.market;
         let large = || Complaint::usage("the budget is larger than money can be");
-        let escrow = wanted.budget().in_tokens(parameters.dollar).ok_or_else(large)?;
+        let escrow = budget.in_tokens(parameters.dollar).ok_or_else(large)?;
         let lock = parameters.client_lock.of(escrow);
         let offers = market::offers(&context.rpc)?;
         let quote = quote(&spec, escrow, &client, &offers, parameters.dollar);
         let from =
             wanted.input.as_deref().map(|given| format!(" of {}", crate::input::shown(given)));
         let from = from.unwrap_or_default();
-        Ok(Self { program, input, check, from, spec, escrow, lock, quote })
+        Ok(Self { program, input, count, budget, check, from, spec, escrow, lock, quote })
+    }
+
+    /// So much for all tasks.
+    pub(super) fn in_all(&self, each: Amount) -> Amount {
+        let count = u128::try_from(self.count).unwrap_or(u128::MAX);
+        each.mul_div(count, 1).unwrap_or(Amount::CAP)
+    }
+
+    /// What several tasks cost together; nothing for one.
+    fn together(&self) -> Option<(&'static str, String)> {
+        if self.count == 1 {
+            return None;
+        }
+        let all = format!("{}, at most {} oGPU in all", self.count, self.in_all(self.escrow));
+        let best = self.quote.fitting.first().map(|best| {
+            format!("; about {} each and {} in all", best.cost, self.in_all(best.cost))
+        });
+        Some(("tasks", all + &best.unwrap_or_default()))
     }
 
     pub(super) fn json(&self) -> Value {
@@ -74,6 +108,8 @@ impl Plan {
             "program": self.spec.program.to_string(),
             "name": self.program.manifest.name,
             "input": self.spec.input.to_string(),
+            "tasks": self.count,
+            "in_all": self.in_all(self.escrow).to_string(),
             "escrow": self.escrow.to_string(),
             "lock": self.lock.to_string(),
             "trust": self.spec.requirements.trust.to_string(),
@@ -91,17 +127,25 @@ impl Plan {
             Allocating::Auction => "a sealed auction; the second best bid sets what is paid",
         };
         let manifest = &self.program.manifest;
-        let told = facts([
+        let (several, first) = match self.count {
+            1 => ("", ""),
+            _ => (" each", ", for the first task"),
+        };
+        let told = [
             ("program", format!("{} ({}), {segments} segments", manifest.name, manifest.kind)),
-            ("input", format!("{} bytes{}", self.input.len(), self.from)),
+            ("input", format!("{} bytes{}{first}", self.input.len(), self.from)),
             ("work", format!("{} million {} operations", work.amount, work.measure)),
-            ("at most", format!("{} oGPU, and {} held until the end", self.escrow, self.lock)),
+            (
+                "at most",
+                format!("{} oGPU{several}, and {} held until the end", self.escrow, self.lock),
+            ),
             ("at longest", span(requirements.longest)),
             ("found by", finding.to_owned()),
             ("trust", format!("{}: {}", requirements.trust, checked(&self.spec))),
             ("compared", compared(self.spec.class).to_owned()),
             ("who sees it", seen(&self.spec).to_owned()),
-        ]);
+        ];
+        let told = lines(self.together().into_iter().chain(told));
         format!("{told}\n\n{}", self.offers())
     }
 

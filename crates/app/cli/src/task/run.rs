@@ -1,7 +1,8 @@
 //! `opengpu run`: a program on the network, from the plan to the output.
 
 use super::{
-    attendance, client, many,
+    attendance, client,
+    many::{self, Until},
     plan::Plan,
     pull::{self, Place},
     wanted::Wanted,
@@ -44,7 +45,7 @@ pub(crate) struct Arguments {
     /// Split the lines of the input over so many tasks, and join their outputs in the same sequence: for
     /// programs that treat every line by itself.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(2..=64),
-          conflicts_with_all = ["detach", "local", "dry_run"])]
+          conflicts_with = "local")]
     split: Option<u8>,
     /// Run the same on this machine instead, for nothing.
     #[arg(long, conflicts_with = "dry_run")]
@@ -60,8 +61,7 @@ pub(crate) fn run(context: &Context, mut arguments: Arguments) -> Result<()> {
     context.make_home()?;
     let task = arguments.wanted.resolve()?;
     // Where nothing is submitted nothing is split.
-    let splits = !(arguments.local || arguments.dry_run || arguments.detach);
-    arguments.split = arguments.split.or(task.split.filter(|_| splits));
+    arguments.split = arguments.split.or(task.split.filter(|_| !arguments.local));
     arguments.out = arguments.out.or(task.out.filter(|_| !arguments.detach));
     arguments.wanted = task.wanted;
     let Arguments { wanted, out, .. } = &arguments;
@@ -87,7 +87,7 @@ pub(crate) fn run(context: &Context, mut arguments: Arguments) -> Result<()> {
     context.confirm(&format!("Run it for at most {} oGPU?", plan.escrow))?;
     let (client, signatory) = (client(context)?, context.unlock(&name)?);
     let packed = client.pack(&plan.program, &plan.input, plan.check.as_ref(), plan.spec.clone())?;
-    let id = client.submit(&signatory, &packed, wanted.budget(), plan.escrow)?;
+    let id = client.submit(&signatory, &packed, plan.budget, plan.escrow)?;
     context.output.note(format!("task {id}"));
     if arguments.detach {
         attend_in_background(context, id)?;
@@ -122,7 +122,9 @@ fn run_split(context: &Context, arguments: &Arguments, name: &str, parts: u8) ->
     let program = wanted.open(&context.home)?;
     let input = input::read(&program, wanted.input.as_deref())?;
     let inputs = many::split(&input, usize::from(parts));
-    let done = many::run(context, wanted, name, &program, &inputs)?;
+    let until = Until::of(arguments.dry_run, arguments.detach);
+    let done = many::run(context, wanted, name, (&program, &inputs), until)?;
+    let Some(done) = done else { return Ok(()) };
     let output: Vec<u8> = done.iter().flat_map(|done| &done.output).copied().collect();
     Place { target, shape: program.manifest.picture }.put(&output)?;
     let tasks: Vec<_> = done.iter().map(|done| done.id.to_string()).collect();

@@ -1,6 +1,9 @@
 //! `opengpu sweep`: a program on many values under one budget.
 
-use super::{many, wanted::Wanted};
+use super::{
+    many::{self, Until},
+    wanted::Wanted,
+};
 use crate::{context::Context, exit::Complaint, input, output::table};
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -22,8 +25,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     from: Option<String>,
     /// Folder for the outputs, which are numbered like the values.
-    #[arg(long, value_name = "FOLDER")]
-    out: PathBuf,
+    #[arg(long, value_name = "FOLDER", required_unless_present_any = ["dry_run", "detach"])]
+    out: Option<PathBuf>,
+    /// Show what would happen, and stop.
+    #[arg(long)]
+    dry_run: bool,
+    /// Return as soon as all tasks are on chain; processes in the background attend them.
+    #[arg(long, conflicts_with = "out")]
+    detach: bool,
 }
 
 pub(crate) fn run(context: &Context, arguments: Arguments) -> Result<()> {
@@ -49,8 +58,12 @@ pub(crate) fn run(context: &Context, arguments: Arguments) -> Result<()> {
     };
     let inputs = values.iter().map(|value| fill(base.as_deref(), value));
     let inputs: Vec<_> = inputs.collect::<Result<_>>()?;
-    std::fs::create_dir_all(out).with_context(|| format!("creating {}", out.display()))?;
-    let done = many::run(context, wanted, &name, &program, &inputs)?;
+    if let Some(out) = out.as_ref().filter(|_| !arguments.dry_run) {
+        std::fs::create_dir_all(out).with_context(|| format!("creating {}", out.display()))?;
+    }
+    let until = Until::of(arguments.dry_run, arguments.detach);
+    let done = many::run(context, wanted, &name, (&program, &inputs), until)?;
+    let (Some(done), Some(out)) = (done, out) else { return Ok(()) };
     let mut rows = Vec::new();
     for (number, (value, done)) in values.iter().zip(&done).enumerate() {
         let path = out.join(number.to_string());

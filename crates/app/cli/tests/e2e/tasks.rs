@@ -279,6 +279,35 @@ fn e2e_a_terminal_shows_what_is_sent_and_what_a_run_costs() {
 }
 
 #[test]
+fn e2e_several_tasks_have_one_plan_and_can_be_left() {
+    let scene = Scene::new("1");
+    scene.write("same.py", "print(open('/inputs/input').read(), end='')\n");
+    let wanted = ["--from", "alice", "--budget", "0.4"];
+    let values = ["--value", "one", "--value", "two"];
+    let sweep = [&["sweep", "same.py"][..], &wanted, &values, &["--dry-run"]].concat();
+    let plan = scene.json(&sweep);
+    assert_eq!((&plan["tasks"], &plan["in_all"]), (&2.into(), &"0.4".into()), "{plan}");
+    assert_eq!((&plan["escrow"], plan["fitting"].as_array().unwrap().len()), (&"0.2".into(), 1));
+    let shown = text(&scene.run(&sweep));
+    assert!(shown.contains("2, at most 0.4 oGPU in all; about "), "{shown}");
+    assert!(shown.contains("0.2 oGPU each") && shown.contains("who sees it"), "{shown}");
+
+    scene.write("lines.txt", "one\ntwo\n");
+    let split = [&["run", "same.py", "--input", "lines.txt", "--split", "2"][..], &wanted].concat();
+    let dry = text(&scene.run(&[&split[..], &["--dry-run"]].concat()));
+    assert!(dry.contains("2, at most 0.4 oGPU in all"), "{dry}");
+    assert_eq!(scene.json(&["ps", "--from", "alice"]).as_array().unwrap().len(), 0);
+    let poor = scene.run(&[&split[..], &["--cap", "0.0000001"]].concat());
+    assert_eq!(poor.status.code(), Some(4), "nobody runs it for that: {}", text(&poor));
+    let left = scene.run(&[&split[..], &["--detach", "-o", "json"]].concat());
+    assert!(String::from_utf8_lossy(&left.stderr).contains("trust"), "the plan comes first");
+    let left: Value = serde_json::from_slice(&left.stdout).unwrap();
+    let tasks = left["tasks"].as_array().unwrap().iter().map(|task| task.as_str().unwrap());
+    let outputs = tasks.map(|task| scene.run(&["pull", task, "--out", "-"]).stdout);
+    assert_eq!(outputs.collect::<Vec<_>>(), [b"one\n", b"two\n"]);
+}
+
+#[test]
 fn e2e_another_provider_goes_on_when_the_first_one_is_killed() {
     let scene = Scene::new("0");
     scene.write("long.txt", LONG);
