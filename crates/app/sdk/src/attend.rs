@@ -27,6 +27,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const SOON: Duration = Duration::from_millis(5);
 /// Before a provider that was not reached is tried again.
 const AGAIN: Duration = Duration::from_millis(300);
+/// Before a provider that gave all it had is asked again, if the chain does not say that this is all.
+const GIVEN: Duration = Duration::from_secs(3);
 /// How long the output of a task that has ended is tried for.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the last words of a task that has failed are waited for.
@@ -125,24 +127,31 @@ struct Accompanied {
 struct Tried {
     last: Instant,
     count: u32,
+    /// Whether the last time gave all there was.
+    given: bool,
     told: String,
 }
 
 impl Tried {
     fn new() -> Self {
-        Self { last: Instant::now(), count: 0, told: String::new() }
+        Self { last: Instant::now(), count: 0, given: false, told: String::new() }
     }
 
     fn again(&mut self) {
         (self.last, self.count) = (Instant::now(), self.count.saturating_add(1));
+        self.given = false;
     }
 
     fn succeed(&mut self) {
-        self.count = 0;
+        (self.last, self.count, self.given) = (Instant::now(), 0, true);
     }
 
-    /// Each time it rests longer, up to some seconds.
+    /// Each time it rests longer, up to some seconds. What was given is on chain a moment later; only a
+    /// provider that died before it committed is needed again.
     fn rests(&self) -> bool {
+        if self.given {
+            return self.last.elapsed() < GIVEN;
+        }
         let factor = 1u32 << self.count.saturating_sub(3).min(5);
         self.last.elapsed() < AGAIN.saturating_mul(factor)
     }
@@ -497,5 +506,25 @@ impl Attending<'_> {
         for endpoint in self.endpoints.values() {
             self.client.runtime.block_on(endpoint.close());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_gave_all_it_had_is_asked_again_only_if_the_chain_does_not_hear_of_it() {
+        let mut tried = Tried::new();
+        tried.again();
+        tried.succeed();
+        let earlier = |span| Instant::now().checked_sub(span).unwrap();
+        tried.last = earlier(AGAIN.saturating_mul(2));
+        assert!(tried.rests(), "it commits now");
+        tried.last = earlier(GIVEN);
+        assert!(!tried.rests(), "it may have died before it did");
+        tried.again();
+        tried.last = earlier(AGAIN);
+        assert!(!tried.rests());
     }
 }
