@@ -248,6 +248,9 @@ impl Attending<'_> {
                 Err(ClientError::Rpc(error)) if error.passes() => {
                     if !std::mem::replace(&mut away, true) {
                         self.tell(0, Happening::Trouble { what: error.to_string() });
+                    } else if self.record.is_wanted()? {
+                        // Another process may have a node that answers.
+                        return Ok(Attended::Left);
                     }
                     std::thread::sleep(AGAIN);
                     continue;

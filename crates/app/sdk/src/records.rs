@@ -9,6 +9,7 @@
 //!              0.said      what its program said, and
 //!              0.why       why it failed, if it did
 //!              attended    locked by the process that attends it
+//!              wanted      locked by processes that want to attend it as well
 //!              journal     what happened, for people
 //!              state       the state at the newest checkpoint
 //!              holders     who may hold what its leases made, as it was seen then
@@ -105,6 +106,22 @@ impl Record {
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// Says that this process wants to attend the task, as long as the file is open.
+    pub fn want(&self) -> io::Result<File> {
+        let file = File::create(self.0.join("wanted"))?;
+        file.lock_shared()?;
+        Ok(file)
+    }
+
+    /// Whether a process wants to attend the task while another one does.
+    pub(crate) fn is_wanted(&self) -> io::Result<bool> {
+        match File::create(self.0.join("wanted"))?.try_lock() {
+            Ok(()) => Ok(false),
+            Err(fs::TryLockError::WouldBlock) => Ok(true),
             Err(fs::TryLockError::Error(error)) => Err(error),
         }
     }
@@ -409,8 +426,12 @@ mod tests {
         let held = record.attend().unwrap();
         assert!(held.is_some());
         assert!(record.attend().unwrap().is_none());
-        drop(held);
+        assert!(!record.is_wanted().unwrap());
+        let wanted = record.want().unwrap();
+        assert!(record.is_wanted().unwrap());
+        drop((held, wanted));
         assert!(record.attend().unwrap().is_some());
+        assert!(!record.is_wanted().unwrap());
     }
 
     #[cfg(unix)]

@@ -63,8 +63,9 @@ pub(super) fn attend(
     }
 }
 
-/// Waits for the end of a task that another process attends.
+/// Waits until the process that attends a task has done so, or leaves it because its node is away.
 pub(super) fn wait(client: &Client, id: TaskId, left: &AtomicBool) -> Result<()> {
+    let _wanted = client.record(id).want()?;
     while !left.load(Ordering::SeqCst) && client.record(id).attend()?.is_none() {
         std::thread::sleep(REDRAW);
     }
