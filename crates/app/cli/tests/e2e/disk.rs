@@ -3,7 +3,7 @@
 use crate::{
     dev::{run, text},
     providers::until,
-    tasks::{LONG, SHORT, Scene, example, on_chain},
+    scene::{LONG, SHORT, Scene, example},
 };
 use opengpu_types::{Amount, CloseReason, LeasePhase};
 use serde_json::Value;
@@ -76,7 +76,7 @@ fn e2e_a_task_moves_on_when_the_disk_of_its_provider_is_full() {
     assert_eq!(std::fs::read(output).unwrap(), scene.undisturbed("long.txt"));
 
     // Each is paid for what it has committed to, and nothing is paid twice.
-    let settled = on_chain(&scene, task);
+    let settled = scene.on_chain(task);
     let [first, second] = &settled.leases[..] else { panic!("{:?}", settled.leases) };
     assert_eq!(first.phase, LeasePhase::Closed { reason: CloseReason::Broken });
     let reached = first.commitment.map(|commitment| commitment.reached);

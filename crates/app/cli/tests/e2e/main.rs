@@ -10,10 +10,14 @@
 )]
 
 mod backup;
+mod deaths;
 mod dev;
 mod disk;
 mod faults;
+mod links;
 mod network;
+mod partition;
 mod providers;
+mod scene;
 mod state;
 mod tasks;

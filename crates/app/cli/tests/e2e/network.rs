@@ -5,6 +5,7 @@
 //! with the epochs that a test wishes, and nobody is jailed for being away. Whatever happens to a
 //! test, its processes end with it, and a failed one shows the ends of all logs.
 
+use crate::links::Links;
 use opengpu_client::{
     Rpc,
     api::{BlockInfo, OutcomeName, Progress, Status, SubmissionStatus, ValidatorState},
@@ -19,7 +20,7 @@ use opengpu_types::{
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs::{self, OpenOptions},
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
@@ -93,14 +94,31 @@ pub(crate) struct Network {
     pub(crate) nodes: Vec<Node>,
     made: DevNetwork,
     folder: TempDir,
+    links: Option<Links>,
 }
 
 impl Network {
     /// Four validators that have not been started.
     pub(crate) fn new(epoch_blocks: u64) -> Self {
+        Self::make(epoch_blocks, free_ports(8), |host| host)
+    }
+
+    /// A network whose nodes all answer, and whose links can be cut.
+    pub(crate) fn linked(epoch_blocks: u64) -> Self {
+        let first = free_ports(12);
+        let listens = |host: SocketAddr| SocketAddr::new(host.ip(), host.port() + 8);
+        let mut network = Self::make(epoch_blocks, first, listens);
+        let hosts = network.made.validators.iter().map(|validator| validator.host.0);
+        network.links =
+            Some(Links::new(&hosts.map(|host| (host, listens(host))).collect::<Vec<_>>()));
+        network.start_all();
+        network
+    }
+
+    /// A network at these ports: four at which nodes are dialled, and four for their RPC.
+    fn make(epoch_blocks: u64, first: u16, listens: impl Fn(SocketAddr) -> SocketAddr) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
-        let first = free_ports(8);
         let plan = Plan { first_port: first, ..Plan::new(4, Millis(u64::try_from(now).unwrap())) };
         let mut made = DevNetwork::generate(&mut rand::rng(), &plan).unwrap();
         made.genesis.parameters.epoch_blocks = epoch_blocks;
@@ -111,11 +129,12 @@ impl Network {
             let path = folder.path().join(index.to_string());
             fs::create_dir(&path).unwrap();
             let rpc = format!("127.0.0.1:{}", first + 4 + index);
-            let settings = format!("listen = \"{}\"\nrpc = \"{rpc}\"\n", validator.host);
+            let listen = listens(validator.host.0);
+            let settings = format!("listen = \"{listen}\"\nrpc = \"{rpc}\"\n");
             fs::write(path.join("genesis.json"), &genesis).unwrap();
             fs::write(path.join("node.toml"), settings).unwrap();
             validator.keys.write(&path.join("node.key")).unwrap();
-            import(folder.path(), index, &validator.operator);
+            import(folder.path(), &format!("validator-{index}"), &validator.operator);
             Node {
                 rpc: Rpc::new(&format!("http://{rpc}")),
                 key: validator.keys.consensus_key(),
@@ -124,27 +143,47 @@ impl Network {
             }
         });
         let nodes = nodes.collect();
-        Self { nodes, made, folder }
+        Self { nodes, made, folder, links: None }
     }
 
     /// A network whose nodes all answer.
     pub(crate) fn running(epoch_blocks: u64) -> Self {
         let mut network = Self::new(epoch_blocks);
-        for index in 0..4 {
-            network.start(index);
-        }
-        network.wait("every node is ready", |it| it.nodes.iter().all(|node| node.rpc.is_ready()));
+        network.start_all();
         network
+    }
+
+    fn start_all(&mut self) {
+        for index in 0..4 {
+            self.start(index);
+        }
+        self.wait("every node is ready", |it| it.nodes.iter().all(|node| node.rpc.is_ready()));
+    }
+
+    /// Cuts every link between these nodes and the others.
+    pub(crate) fn cut(&self, side: &[usize]) {
+        self.links.as_ref().unwrap().cut(side);
+    }
+
+    /// Links are as they were.
+    pub(crate) fn heal(&self) {
+        self.links.as_ref().unwrap().heal();
     }
 
     /// Starts a node on its folder, with its operator's key: so it reports conflicting votes.
     pub(crate) fn start(&mut self, index: usize) {
+        self.start_with(index, |_| {});
+    }
+
+    /// The same with a command that is more than that.
+    pub(crate) fn start_with(&mut self, index: usize, more: impl FnOnce(&mut Command)) {
         let home = self.folder.path();
         let node = &mut self.nodes[index];
         assert!(node.child.is_none(), "node {index} runs already");
         let log = node.folder.join("node.log");
         let log = OpenOptions::new().create(true).append(true).open(log).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_opengpu"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_opengpu"));
+        command
             .args(["node", "run", "--data"])
             .arg(&node.folder)
             .args(["--operator", &format!("validator-{index}"), "--home"])
@@ -153,9 +192,12 @@ impl Network {
             .current_dir(home)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+            .stderr(log);
+        more(&mut command);
+        let child = command.spawn().unwrap();
+        if let Some(links) = &self.links {
+            links.is(index, child.id());
+        }
         node.child = Some(child);
     }
 
@@ -332,13 +374,12 @@ impl Drop for Network {
     }
 }
 
-/// Puts an operator's key where its node finds it.
-fn import(home: &Path, index: u16, operator: &Keypair) {
+/// Puts a key where it is found by its name.
+pub(crate) fn import(home: &Path, name: &str, keypair: &Keypair) {
     let keystore = opengpu_client::Keystore::new(home)
         .with_cost(opengpu_crypto::KeystoreCost::new(8, 1, 1).unwrap());
     let passphrase = opengpu_client::Passphrase::default();
-    let name = format!("validator-{index}");
-    keystore.store(&mut rand::rng(), &name, &operator.clone().into(), &passphrase).unwrap();
+    keystore.store(&mut rand::rng(), name, &keypair.clone().into(), &passphrase).unwrap();
 }
 
 /// Transfers of one sender, one after the other, until told to stop. What a node took in is a
@@ -402,7 +443,7 @@ fn transfer(chain: ChainId, from: &Keypair, nonce: u64, to: Address) -> SignedTr
     SignedTransaction { transaction, signer, sponsor: None }
 }
 
-/// Copies a folder with everything in it.
+/// Copies a folder with all files in it.
 pub(crate) fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -410,7 +451,7 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) {
         let target = to.join(entry.file_name());
         if entry.file_type().unwrap().is_dir() {
             copy_folder(&entry.path(), &target);
-        } else {
+        } else if entry.file_type().unwrap().is_file() {
             fs::copy(entry.path(), target).unwrap();
         }
     }

@@ -11,6 +11,7 @@ use opengpu_types::{
     MarketOperation, Measure, Millis, Money, Operation, Permille, ProgramId, ProgramKind,
     Requirements, SessionKey, Set, Spec, Text, Trust, Weights, Work,
 };
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::{
     io::{BufRead as _, BufReader},
@@ -33,6 +34,10 @@ impl Running {
     /// Ends it as Ctrl-C would.
     pub(crate) fn stop(mut self) {
         stop(self.0.take().unwrap());
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(self.0.as_ref().unwrap()), signal).unwrap();
     }
 
     /// Ends it as a loss of power would.

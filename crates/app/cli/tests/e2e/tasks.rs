@@ -1,123 +1,12 @@
 //! Tasks with real processes: run, fetched, checked offline, and gone on with when a provider dies.
 
 use crate::{
-    dev::{opengpu, run, start, start_arguments, text},
-    network::free_ports,
-    providers::{Running, json, until},
+    dev::{run, text},
+    providers::{Running, until},
+    scene::{LONG, SHORT, Scene, example},
 };
 use serde_json::Value;
-use std::{
-    io::{BufRead as _, BufReader},
-    path::Path,
-    process::{Output, Stdio},
-};
-
-/// Runs for a moment.
-pub(crate) const SHORT: &str = "opengpu:\n65536\n";
-/// Runs for some ten seconds.
-pub(crate) const LONG: &str = "opengpu:\n12000000\n";
-
-pub(crate) fn example(name: &str) -> String {
-    format!("{}/../../../examples/{name}", env!("CARGO_MANIFEST_DIR"))
-}
-
-/// A network, and what names it on a command line.
-pub(crate) struct Scene {
-    place: tempfile::TempDir,
-    rpc: u16,
-    network: Option<Running>,
-}
-
-impl Scene {
-    pub(crate) fn new(providers: &str) -> Self {
-        let (place, rpc) = (tempfile::tempdir().unwrap(), free_ports(3));
-        let mut arguments = start_arguments(rpc, rpc + 1, rpc + 2);
-        arguments.extend(["--validators", "1", "--providers", providers].map(str::to_owned));
-        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        let network = Some(Running::new(start(place.path(), &arguments)));
-        Self { place, rpc, network }
-    }
-
-    pub(crate) fn home(&self) -> &Path {
-        self.place.path()
-    }
-
-    fn arguments(&self, command: &[&str]) -> Vec<String> {
-        let node = format!("http://127.0.0.1:{}", self.rpc);
-        let flags = ["--home", "dev", "--node", &node, "--yes"].map(str::to_owned);
-        flags.into_iter().chain(command.iter().map(|word| (*word).to_owned())).collect()
-    }
-
-    fn run(&self, command: &[&str]) -> Output {
-        let arguments = self.arguments(command);
-        run(self.home(), &arguments.iter().map(String::as_str).collect::<Vec<_>>())
-    }
-
-    pub(crate) fn json(&self, command: &[&str]) -> Value {
-        let arguments = self.arguments(command);
-        json(self.home(), &arguments.iter().map(String::as_str).collect::<Vec<_>>())
-    }
-
-    pub(crate) fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.home().join(name), text).unwrap();
-    }
-
-    /// What the same program makes of the same input on this machine.
-    pub(crate) fn undisturbed(&self, input: &str) -> Vec<u8> {
-        let program = example("sha256-search");
-        let ran = self.run(&["run", &program, "--local", "--input", input, "--out", "here.txt"]);
-        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
-        std::fs::read(self.home().join("here.txt")).unwrap()
-    }
-
-    /// A provider that is no part of the network's own processes.
-    pub(crate) fn provider(&self, name: &str) -> Running {
-        let relay = format!("http://127.0.0.1:{}", self.rpc + 2);
-        let init = ["provider", "init", "--data", name, "--rate", "0.001 oGPU", "--seconds", "1"];
-        let made = self.run(&[&init[..], &["--relay", &relay]].concat());
-        assert_eq!(made.status.code(), Some(0), "{}", text(&made));
-        let wallet = ["wallet", "new", name, "--no-passphrase", "--show-phrase"];
-        assert_eq!(self.run(&wallet).status.code(), Some(0));
-        let start = ["provider", "start", "--data", name, "--wallet", name, "--sponsor", "faucet"];
-        self.start_provider(name, &start)
-    }
-
-    fn start_provider(&self, name: &str, command: &[&str]) -> Running {
-        let arguments = self.arguments(command);
-        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        let log = std::fs::File::create(self.home().join(format!("{name}.log"))).unwrap();
-        let mut child = opengpu(self.home(), &arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap().starts_with("Ready: ")), "{name} did not start");
-        Running::new(child)
-    }
-
-    pub(crate) fn account(&self, name: &str) -> String {
-        let wallets = self.json(&["wallet", "list"]);
-        let wallet = wallets.as_array().unwrap().iter().find(|it| it["name"] == name);
-        wallet.unwrap()["address"].as_str().unwrap().to_owned()
-    }
-
-    pub(crate) fn journal(&self, task: &str) -> String {
-        let path = self.home().join("dev/tasks").join(task).join("journal");
-        std::fs::read_to_string(path).unwrap_or_default()
-    }
-}
-
-impl Drop for Scene {
-    fn drop(&mut self) {
-        if let Some(network) = self.network.take()
-            && !std::thread::panicking()
-        {
-            network.stop();
-        }
-    }
-}
+use std::process::Stdio;
 
 #[test]
 fn e2e_a_program_runs_on_the_network_and_its_receipt_is_checked_offline() {
@@ -182,8 +71,7 @@ fn e2e_a_program_runs_on_the_network_and_its_receipt_is_checked_offline() {
     let one = std::fs::read_to_string(home.join("swept/0")).unwrap();
     assert!(one.contains("text one:"), "{one}");
     // Who was not there has nothing of it.
-    let node = format!("http://127.0.0.1:{}", scene.rpc);
-    let foreign = run(home, &["--home", "elsewhere", "--node", &node, "pull", task]);
+    let foreign = run(home, &["--home", "elsewhere", "--node", &scene.node, "pull", task]);
     assert_eq!(foreign.status.code(), Some(2), "{}", text(&foreign));
 }
 
@@ -325,12 +213,16 @@ fn e2e_another_provider_goes_on_when_the_first_one_is_killed() {
     let providers = pulled["providers"].as_array().unwrap();
     let names = ["first", "second"].map(|name| scene.account(name));
     assert_eq!(*providers, names.map(Value::from), "each had it once");
-    let output = std::fs::read(pulled["output_file"].as_str().unwrap());
-    let output = output
-        .or_else(|_| std::fs::read(scene.home().join(pulled["output_file"].as_str().unwrap())));
+    let output = std::fs::read(scene.home().join(pulled["output_file"].as_str().unwrap()));
     assert_eq!(output.unwrap(), scene.undisturbed("long.txt"));
-    let begun = scene.journal(task).matches("begun").count();
-    assert_eq!(begun, 2, "{}", scene.journal(task));
+    let journal = scene.journal(task);
+    assert!(
+        ["lease 0: begun", "lease 1: begun"].iter().all(|it| journal.contains(it)),
+        "{journal}"
+    );
+    let entry = scene.assert_paid_once(task);
+    let paid: Vec<_> = entry.leases.iter().map(|lease| lease.paid.to_string()).collect();
+    assert!(paid.iter().all(|paid| paid != "0"), "each is paid for what it did: {paid:?}");
     second.stop();
 }
 
@@ -454,8 +346,7 @@ fn e2e_a_provider_and_its_client_change_the_keys_of_their_accounts_while_a_lease
     }
     // The process that has the old key can say nothing more; the next one goes on.
     provider.kill();
-    let arguments = ["provider", "start", "--data", "one", "--wallet", "one"];
-    let provider = scene.start_provider("one", &arguments);
+    let provider = scene.start_provider("one", &[]);
     let pulled = scene.json(&["pull", &task]);
     assert_eq!(pulled["ended"], "completed", "{pulled}");
     assert_eq!(pulled["providers"][0], scene.account("one").as_str());
@@ -484,9 +375,7 @@ fn abandoned(scene: &Scene) -> Abandoned {
     let mut providers = Vec::from(["one", "two"].map(|name| (scene.provider(name), name)));
     let program = example("sha256-search");
     let wanted = ["run", &program, "--from", "alice", "--input", "long.txt"];
-    let arguments = scene.arguments(&wanted);
-    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    let mut command = opengpu(scene.home(), &arguments);
+    let mut command = scene.command(&wanted);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let client = Running::new(command.spawn().unwrap());
     let tasks = scene.home().join("dev/tasks");
@@ -500,16 +389,10 @@ fn abandoned(scene: &Scene) -> Abandoned {
     let journal = scene.journal(&task);
     assert!(!journal.contains("fetched") && !journal.contains("kept here"), "{journal}");
     // Which one it is depends on how fast each was measured.
-    let lessee = on_chain(scene, &task).leases.first().unwrap().provider.to_string();
+    let lessee = scene.on_chain(&task).leases.first().unwrap().provider.to_string();
     let is_lessee = |(_, name): &(Running, &str)| scene.account(name) == lessee;
     let first = providers.remove(providers.iter().position(is_lessee).unwrap());
     Abandoned { task, first, holder: providers.remove(0) }
-}
-
-/// The task on chain.
-pub(crate) fn on_chain(scene: &Scene, task: &str) -> opengpu_types::Task {
-    let rpc = opengpu_client::Rpc::new(&format!("http://127.0.0.1:{}", scene.rpc));
-    opengpu_client::market::task(&rpc, task.parse().unwrap()).unwrap().unwrap()
 }
 
 /// Pulls a task that these providers had, and looks at its output.
@@ -529,7 +412,7 @@ fn e2e_an_output_survives_its_provider_while_its_client_was_away() {
     let scene = Scene::new("0");
     let Abandoned { task, first: (first, name), holder: (holder, _) } = abandoned(&scene);
     // It ends without its client, and then its provider is gone for good.
-    until("the end of the task", || on_chain(&scene, &task).is_closed());
+    until("the end of the task", || scene.on_chain(&task).is_closed());
     first.kill();
     std::fs::remove_dir_all(scene.home().join(name)).unwrap();
     pulled_from(&scene, &task, &[name]);
@@ -543,7 +426,7 @@ fn e2e_a_task_goes_on_from_the_state_that_a_holder_has() {
     until("a checkpoint that is held and on chain", || {
         let status = scene.json(&["provider", "status", "--data", name]);
         let held = status["leases"][0]["held_until"].as_u64();
-        let lease = on_chain(&scene, &task).leases.first().cloned();
+        let lease = scene.on_chain(&task).leases.first().cloned();
         let reached = lease.and_then(|lease| lease.commitment).map(|it| it.reached.index.0);
         held.is_some_and(|held| reached.is_some_and(|reached| u64::from(reached) >= held))
     });
