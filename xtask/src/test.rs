@@ -120,10 +120,10 @@ fn describe(report: &Report) -> String {
     }
 }
 
-/// What executors touch beside Rust: a sandbox, a GPU in software, a Python with numpy, models.
+/// What tests touch beside Rust: a sandbox, a GPU in software, a Python with numpy, wrong clocks, models.
 pub(crate) fn tools() -> Result<()> {
     cargo::prepare()?;
-    let others = ["bubblewrap", "python3", "python3-numpy"];
+    let others = ["bubblewrap", "libfaketime", "python3", "python3-numpy"];
     for name in kernels::DRIVERS.into_iter().chain(others) {
         packages::provide(&Requirement::Debian(name.to_owned()))?;
     }

@@ -10,6 +10,7 @@
 )]
 
 mod backup;
+mod clocks;
 mod deaths;
 mod dev;
 mod disk;
