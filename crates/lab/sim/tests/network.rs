@@ -2,16 +2,31 @@
 
 use opengpu_sim::network::{Breach, Canary, Scenario, run, run_canary};
 
-#[test]
-fn seeds_that_once_failed_pass() {
-    for line in include_str!("../seeds/kept.txt").lines() {
-        let line = line.split('#').next().unwrap_or_default();
-        let Some(seed) = line.split_whitespace().next() else { continue };
-        let seed = seed.parse().unwrap();
-        if let Err(breach) = run(Scenario::Transfers, seed) {
-            panic!("seed {seed}: {breach}");
+/// Runs all kept seeds of a scenario: those that failed in it, and those of the other one too, since
+/// what went wrong there is below both.
+fn replay(scenario: Scenario) {
+    let kept = include_str!("../seeds/kept.txt").lines();
+    let seeds = kept.filter_map(|line| line.split('#').next()?.split_whitespace().next());
+    for seed in seeds.map(|seed| seed.parse().unwrap()) {
+        match run(scenario, seed) {
+            Ok(report) => {
+                let ended: u64 = report.ended.values().sum();
+                assert_eq!(report.tasks, ended, "seed {seed}");
+                assert_eq!(report.tasks > 0, scenario == Scenario::Market, "seed {seed}");
+            }
+            Err(breach) => panic!("seed {seed}: {breach}"),
         }
     }
+}
+
+#[test]
+fn seeds_that_once_failed_pass() {
+    replay(Scenario::Transfers);
+}
+
+#[test]
+fn seeds_that_once_failed_pass_with_a_market() {
+    replay(Scenario::Market);
 }
 
 #[test]
@@ -43,4 +58,24 @@ fn a_liar_that_nobody_reports_is_caught() {
 fn an_impostor_that_nobody_reports_is_caught() {
     let result = run_canary(Canary::NobodyReportsImpostor);
     assert!(matches!(result, Err(Breach::LiarUnpunished { .. })), "{result:?}");
+}
+
+#[test]
+fn a_task_that_does_not_end_is_caught() {
+    let result = run_canary(Canary::NobodySells);
+    let Err(Breach::Endless { open, tasks, .. }) = result else { panic!("{result:?}") };
+    assert!(open > 0 && open <= tasks);
+}
+
+#[test]
+fn a_market_without_tasks_is_caught() {
+    let result = run_canary(Canary::NobodyBuys);
+    assert!(matches!(result, Err(Breach::Idle)), "{result:?}");
+}
+
+#[test]
+fn a_market_that_wakes_nobody_is_caught() {
+    let result = run_canary(Canary::NobodyIsWoken);
+    let Err(Breach::Invariant { breach, .. }) = result else { panic!("{result:?}") };
+    assert_eq!(breach.name, "I6-alarms");
 }

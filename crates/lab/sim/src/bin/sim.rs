@@ -1,11 +1,11 @@
 //! `sim`: runs one simulated network per seed and judges them.
 //!
-//! Exit code 1: a seed was breached, or did not give the same run twice.
+//! Exit code 1: a seed was breached, did not give the same run twice, or nobody asked for anything on a
+//! market.
 
 use clap::{Parser, ValueEnum};
-use opengpu_sim::network::{Breach, Report, Scenario, run};
-use opengpu_types::CloseReason;
-use std::{collections::BTreeMap, process::ExitCode};
+use opengpu_sim::network::{Breach, Report, Scenario, Summary, run};
+use std::process::ExitCode;
 use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
 /// One seed in so many is run a second time.
@@ -59,35 +59,16 @@ fn main() -> ExitCode {
     // Quiet unless RUST_LOG asks: the log of one seed is what explains its breach.
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::OFF.into());
     tracing_subscriber::fmt().with_env_filter(filter.from_env_lossy()).init();
-    let (mut faults, mut breaches, mut replayed) = (0u64, 0u64, 0u64);
-    let mut ended: BTreeMap<CloseReason, u64> = BTreeMap::new();
+    let scenario = scenario.into();
+    let mut summary = Summary::new(scenario);
     for number in 0..seeds {
         let seed = first_seed.saturating_add(number);
         let twice = number.is_multiple_of(REPLAY_EVERY);
-        match judge(scenario.into(), seed, twice) {
-            Ok(report) => {
-                faults = faults.saturating_add(report.faults.total());
-                replayed = replayed.saturating_add(u64::from(twice));
-                for (reason, count) in report.ended {
-                    let all = ended.entry(reason).or_insert(0u64);
-                    *all = all.saturating_add(count);
-                }
-                let Report { faults, height, transactions, convicted, impostor, .. } = report;
-                let votes = faults.votes;
-                let played =
-                    impostor.map(|part| format!("{votes} votes of an impostor ({part}), "));
-                println!(
-                    "seed {seed}: {height} blocks, {transactions} transactions, {} messages lost, \
-                     {} kills, {} disks lost, {} lies, {}{convicted} slashed",
-                    faults.messages,
-                    faults.kills,
-                    faults.disks,
-                    faults.lies,
-                    played.unwrap_or_default()
-                );
-            }
+        let outcome = judge(scenario, seed, twice);
+        summary.add(seed, &outcome, twice);
+        match outcome {
+            Ok(report) => println!("seed {seed}: {}", told(&report)),
             Err(breach) => {
-                breaches = breaches.saturating_add(1);
                 eprintln!("error: seed {seed}: {breach}");
                 eprintln!(
                     "hint: keep it in crates/lab/sim/seeds/kept.txt; repeat it with --first-seed {seed} --seeds 1"
@@ -95,14 +76,26 @@ fn main() -> ExitCode {
             }
         }
     }
-    if !ended.is_empty() {
-        let all = ended.values().fold(0u64, |sum, count| sum.saturating_add(*count));
-        let reasons: Vec<_> =
-            ended.iter().map(|(reason, count)| format!("{count} {}", reason.name())).collect();
-        println!("tasks: {all} ended by themselves: {}", reasons.join(", "));
+    if let Some(reasons) = summary.reasons() {
+        println!("{reasons}");
     }
-    println!(
-        "sim: {seeds} seeds, {faults} faults, {breaches} breaches, {replayed} replayed identical"
-    );
-    if breaches == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!("{summary}");
+    if summary.is_well() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A run in a line.
+fn told(report: &Report) -> String {
+    let Report { faults, height, transactions, convicted, impostor, tasks, .. } = report;
+    let votes = faults.votes;
+    let played = impostor.map(|part| format!("{votes} votes of an impostor ({part}), "));
+    let tasks = if *tasks > 0 { format!("{tasks} tasks, ") } else { String::new() };
+    format!(
+        "{height} blocks, {transactions} transactions, {tasks}{} messages lost, {} kills, \
+         {} disks lost, {} lies, {}{convicted} slashed",
+        faults.messages,
+        faults.kills,
+        faults.disks,
+        faults.lies,
+        played.unwrap_or_default()
+    )
 }

@@ -2,10 +2,11 @@
 //! watches over it must notice.
 
 use super::{
-    Breach, LIMIT, PATIENCE, Production, Report,
+    Breach, LIMIT, PATIENCE, Production, Report, Scenario,
     impostor::Part,
     liar::Lie,
-    plan::{Deceit, Plan},
+    plan::{Act, Deceit, Plan},
+    traders::Habit,
 };
 use commonware_runtime::{
     Clock as _,
@@ -24,6 +25,12 @@ pub enum Canary {
     NobodyReports,
     /// The same, and it is an impostor that contradicts itself.
     NobodyReportsImpostor,
+    /// The end of clients' patience: they wait for a day, and nobody sells.
+    NobodySells,
+    /// Tasks: nobody buys.
+    NobodyBuys,
+    /// Alarms: whoever looks at the chain finds that nothing is woken.
+    NobodyIsWoken,
 }
 
 /// Runs a network that cannot go well.
@@ -35,8 +42,22 @@ pub fn run_canary(canary: Canary) -> Result<Report, Breach> {
         }
         Canary::NobodyReportsImpostor => Plan::quiet_with(Part::Conflicter),
         Canary::SplitBrain | Canary::NoQuorum => Plan::quiet(),
+        Canary::NobodySells | Canary::NobodyBuys | Canary::NobodyIsWoken => {
+            Plan { acts: vec![Act { seconds: 20, ..Act::default() }], ..Plan::quiet() }
+        }
     };
-    let mut production = Production::new(super::Scenario::Transfers, plan);
+    let habit = match canary {
+        Canary::NobodySells => Some(Habit::Wait),
+        Canary::NobodyBuys => Some(Habit::Sell),
+        Canary::NobodyIsWoken => Some(Habit::Trade),
+        _ => None,
+    };
+    let scenario = if habit.is_some() { Scenario::Market } else { Scenario::Transfers };
+    let mut production = Production::new(scenario, plan);
+    production.traders = production.traders.map(|traders| traders.with(habit.unwrap_or_default()));
+    if canary == Canary::NobodyIsWoken {
+        production.shadow.forget_alarms();
+    }
     let config = RuntimeConfig::default().with_timeout(Some(LIMIT));
     let (result, checkpoint) = Runner::new(config).start_and_recover(|context| async {
         match canary {
@@ -46,6 +67,9 @@ pub fn run_canary(canary: Canary) -> Result<Report, Breach> {
                 for member in &mut production.cast.members {
                     member.keys.operator = None;
                 }
+                production.until_the_end(context, 0).await
+            }
+            Canary::NobodySells | Canary::NobodyBuys | Canary::NobodyIsWoken => {
                 production.until_the_end(context, 0).await
             }
         }

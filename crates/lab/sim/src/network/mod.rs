@@ -19,12 +19,14 @@ mod lab;
 mod liar;
 mod plan;
 mod shadow;
+mod summary;
 mod traders;
 mod weather;
 
 pub use canary::{Canary, run_canary};
 pub use impostor::Part;
 pub use shadow::Breach;
+pub use summary::Summary;
 
 use crate::dice::Dice;
 use cast::{CHAIN, Cast, transfer};
@@ -93,6 +95,8 @@ pub struct Report {
     pub convicted: usize,
     /// How an impostor played a seat at first.
     pub impostor: Option<Part>,
+    /// Tasks that were opened.
+    pub tasks: u64,
     /// Tasks that ended, by their reasons.
     pub ended: BTreeMap<CloseReason, u64>,
     /// The last block.
@@ -331,10 +335,11 @@ impl Production {
     /// All is well again: everyone must get on, liars must be slashed, stores must be right.
     async fn finale(&mut self, context: &Context, lab: &mut Lab) -> Result<(), Breach> {
         let wanted = self.shadow.height().saturating_add(self.plan.epoch_blocks).saturating_add(4);
-        if let Some(traders) = &mut self.traders {
-            traders.close();
-        }
         for second in 0..PATIENCE {
+            // Trouble may have kept every task from the chain; then they are submitted now.
+            if let Some(traders) = self.traders.as_mut().filter(|_| self.shadow.tasks() > 0) {
+                traders.close();
+            }
             self.begin(lab, usize::MAX).await?;
             if self.traders.is_some() {
                 self.load(lab, 0, second).await;
@@ -374,10 +379,18 @@ impl Production {
         free.next().map(|validator| Breach::LiarUnpunished { validator })
     }
 
-    /// Tasks that are still open although everything is well.
+    /// Tasks that are still open although everything is well, or a market without any.
     fn endless(&self) -> Option<Breach> {
-        let open = Traders::open_tasks(self.shadow.state());
-        (open > 0).then_some(Breach::Endless(open))
+        let tasks = self.shadow.tasks();
+        let mut open = self.shadow.open_tasks();
+        // Nothing may be open in the state either, whatever blocks told.
+        open.extend(Traders::open_tasks(self.shadow.state()));
+        open.sort_unstable();
+        open.dedup();
+        match open.first() {
+            Some(first) => Some(Breach::Endless { open: open.len(), tasks, first: *first }),
+            None => (self.traders.is_some() && tasks == 0).then_some(Breach::Idle),
+        }
     }
 
     async fn compare_stores(&mut self, context: &Context, lab: &mut Lab) -> Result<(), Breach> {
@@ -410,7 +423,8 @@ impl Production {
             transactions: self.shadow.transactions(),
             convicted: self.shadow.convicted().len(),
             impostor: self.impostor.as_ref().map(|impostor| impostor.part()),
-            ended: self.shadow.ended().clone(),
+            tasks: u64::try_from(self.shadow.tasks()).unwrap_or(u64::MAX),
+            ended: self.shadow.ended(),
             tip: self.shadow.tip().copied(),
             audit,
         }

@@ -7,7 +7,9 @@ use opengpu_ledger::{
     BlockContext, Execution, Memory,
     invariant::{self, check_all},
 };
-use opengpu_types::{Address, Block, CloseReason, Digest, Event, Genesis, Height, SlashReason};
+use opengpu_types::{
+    Address, Block, CloseReason, Digest, Event, Genesis, Height, Key, SlashReason, TaskId,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What must not happen.
@@ -83,9 +85,27 @@ pub enum Breach {
     /// A node stopped by itself.
     #[error("a node stopped: {0}")]
     Stopped(String),
-    /// Tasks did not end by themselves.
-    #[error("{0} tasks did not end by themselves")]
-    Endless(usize),
+    /// Tasks did not end by themselves, or nobody told the reason.
+    #[error("{open} of {tasks} tasks did not end with a reason, {first} is one")]
+    Endless {
+        /// Those that did not.
+        open: usize,
+        /// All that were submitted.
+        tasks: usize,
+        /// The first of them.
+        first: TaskId,
+    },
+    /// A task was told to have ended that was not open.
+    #[error("block {height}: {task} ended and was not open")]
+    EndedTwice {
+        /// Where.
+        height: u64,
+        /// Which.
+        task: TaskId,
+    },
+    /// A market on which nothing was asked for shows nothing.
+    #[error("nobody submitted a task")]
+    Idle,
     /// The same seed gave another run.
     #[error("the seed gave two different runs")]
     NotDeterministic,
@@ -99,7 +119,10 @@ pub(crate) struct Shadow {
     digests: Vec<Digest>,
     transactions: u64,
     convicted: BTreeSet<Address>,
-    ended: BTreeMap<CloseReason, u64>,
+    /// Every task that was opened, and why it ended.
+    tasks: BTreeMap<TaskId, Option<CloseReason>>,
+    /// A canary: what the blocks wrote of alarms is forgotten.
+    forgets_alarms: bool,
 }
 
 impl Shadow {
@@ -110,8 +133,14 @@ impl Shadow {
             digests: Vec::new(),
             transactions: 0,
             convicted: BTreeSet::new(),
-            ended: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            forgets_alarms: false,
         }
+    }
+
+    /// From now on nothing is woken; an invariant of the market must notice.
+    pub(crate) const fn forget_alarms(&mut self) {
+        self.forgets_alarms = true;
     }
 
     /// Height of the last block.
@@ -134,9 +163,25 @@ impl Shadow {
         &self.convicted
     }
 
+    /// How many tasks were opened.
+    pub(crate) fn tasks(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Tasks of which no block told why they ended.
+    pub(crate) fn open_tasks(&self) -> Vec<TaskId> {
+        let open = self.tasks.iter().filter(|(_, reason)| reason.is_none());
+        open.map(|(task, _)| *task).collect()
+    }
+
     /// Tasks that ended, by their reasons.
-    pub(crate) const fn ended(&self) -> &BTreeMap<CloseReason, u64> {
-        &self.ended
+    pub(crate) fn ended(&self) -> BTreeMap<CloseReason, u64> {
+        let mut ended = BTreeMap::new();
+        for reason in self.tasks.values().flatten() {
+            let count: &mut u64 = ended.entry(*reason).or_default();
+            *count = count.saturating_add(1);
+        }
+        ended
     }
 
     /// The last block's digest.
@@ -169,9 +214,12 @@ impl Shadow {
         for signed in &block.transactions {
             execution.apply(signed).map_err(|rejection| reason(rejection.to_string()))?;
         }
-        let executed = execution.finish().map_err(|(_, halt)| reason(halt.to_string()))?;
+        let mut executed = execution.finish().map_err(|(_, halt)| reason(halt.to_string()))?;
         if executed.receipts_root() != header.receipts || executed.next_seats != header.next_seats {
             return Err(Breach::Header { height });
+        }
+        if self.forgets_alarms {
+            executed.changes.retain(|key, _| !matches!(key, Key::AgendaPage { .. }));
         }
         let mut after = self.state.clone();
         after.commit(executed.changes.clone());
@@ -181,15 +229,27 @@ impl Shadow {
             if let Event::Slashed { validator, reason: SlashReason::ConflictingVotes, .. } = event {
                 self.convicted.insert(*validator);
             }
-            if let Event::TaskClosed { reason, .. } = event {
-                let count = self.ended.entry(*reason).or_default();
-                *count = count.saturating_add(1);
-            }
+            self.note(height, event)?;
         }
         self.state = after;
         self.digests.push(digest);
         let count = u64::try_from(block.transactions.len()).unwrap_or(u64::MAX);
         self.transactions = self.transactions.saturating_add(count);
+        Ok(())
+    }
+
+    /// Keeps the book of tasks: each is opened, and ends once.
+    fn note(&mut self, height: u64, event: &Event) -> Result<(), Breach> {
+        match event {
+            Event::TaskOpened { task, .. } => {
+                self.tasks.insert(*task, None);
+            }
+            Event::TaskClosed { task, reason, .. } => match self.tasks.get_mut(task) {
+                Some(known @ None) => *known = Some(*reason),
+                _ => return Err(Breach::EndedTwice { height, task: *task }),
+            },
+            _ => {}
+        }
         Ok(())
     }
 }
@@ -199,7 +259,7 @@ mod tests {
     use super::*;
     use crate::network::cast::Cast;
     use opengpu_ledger::{Changes, State as _};
-    use opengpu_types::{Amount, Entry, Key};
+    use opengpu_types::{Amount, Entry};
 
     #[test]
     fn a_token_from_nowhere_is_a_breach() {
@@ -267,6 +327,23 @@ mod tests {
         shadow.observe(&block).unwrap();
         block.header.time.0 += 1;
         assert!(matches!(shadow.observe(&block), Err(Breach::Fork { height: 1 })));
+    }
+
+    #[test]
+    fn a_task_is_open_until_its_reason_is_told_and_ends_once() {
+        let mut shadow = Shadow::new(Cast::new(4, 1).genesis(32, 900));
+        let (task, client) = (TaskId(Digest::from([3; 32])), Address::new([1; 20]));
+        let (escrow, lock) = (Amount(1), Amount(0));
+        let reason = CloseReason::Cancelled;
+        let closed = Event::TaskClosed { task, client, reason, paid: lock, refunded: escrow };
+        let unknown = shadow.note(1, &closed);
+        assert!(matches!(unknown, Err(Breach::EndedTwice { height: 1, .. })));
+        shadow.note(1, &Event::TaskOpened { task, client, escrow, lock }).unwrap();
+        assert_eq!((shadow.tasks(), shadow.open_tasks()), (1, vec![task]));
+        shadow.note(2, &closed).unwrap();
+        assert_eq!((shadow.tasks(), shadow.open_tasks()), (1, vec![]));
+        assert_eq!(shadow.ended(), BTreeMap::from([(reason, 1)]));
+        assert!(shadow.note(3, &closed).is_err());
     }
 
     #[test]

@@ -10,8 +10,8 @@ use opengpu_crypto::Keypair;
 use opengpu_ledger::{Memory, State as _};
 use opengpu_market::auction::seal;
 use opengpu_types::{
-    Address, Amount, Boxed, Entry, Key, LeaseId, LeasePhase, Leave, List, MarketOperation, Nonce,
-    Provider, SignedTransaction, Task, TaskId, TaskPhase,
+    Address, Amount, Boxed, Entry, Key, LeaseId, LeasePhase, Leave, List, MarketOperation, Millis,
+    Nonce, Provider, SignedTransaction, Task, TaskId, TaskPhase,
 };
 use std::collections::BTreeMap;
 
@@ -20,10 +20,26 @@ const TASKS: usize = 3;
 /// Operations of one account in a second.
 const MOST: usize = 6;
 
+/// What everyone does. All but the first are for canaries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Habit {
+    /// They buy and sell.
+    #[default]
+    Trade,
+    /// They buy and wait for a day, and nobody sells.
+    Wait,
+    /// They sell, and nobody buys.
+    Sell,
+}
+
+/// Longer than any run.
+const DAY: Millis = Millis(86_400_000);
+
 /// Everyone who trades, and who is away.
 #[derive(Debug)]
 pub(crate) struct Traders {
     dice: Dice,
+    habit: Habit,
     predicate: Vec<u8>,
     /// Seconds for which a provider still does nothing.
     away: BTreeMap<Address, u64>,
@@ -33,7 +49,14 @@ pub(crate) struct Traders {
 
 impl Traders {
     pub(crate) fn new(dice: Dice) -> Self {
-        Self { dice, predicate: goods::predicate(), away: BTreeMap::new(), open: true }
+        let habit = Habit::default();
+        Self { dice, habit, predicate: goods::predicate(), away: BTreeMap::new(), open: true }
+    }
+
+    /// The same with another habit.
+    pub(crate) const fn with(mut self, habit: Habit) -> Self {
+        self.habit = habit;
+        self
     }
 
     /// Nobody submits anything any more, clients are gone, and providers stay.
@@ -42,9 +65,8 @@ impl Traders {
     }
 
     /// Tasks that have not ended.
-    pub(crate) fn open_tasks(state: &Memory) -> usize {
-        let open = |entry: &Entry| matches!(entry, Entry::Task(task) if !task.is_closed());
-        state.iter().filter(|(_, entry)| open(entry)).count()
+    pub(crate) fn open_tasks(state: &Memory) -> impl Iterator<Item = TaskId> {
+        tasks(state).filter(|(_, task)| !task.is_closed()).map(|(id, _)| id)
     }
 
     /// What an account sends in this second, from the nonce that its node knows.
@@ -56,10 +78,10 @@ impl Traders {
     ) -> Vec<SignedTransaction> {
         let me = account.address();
         let mut wishes = Vec::new();
-        if self.open {
+        if self.open && self.habit != Habit::Sell {
             self.buy(state, me, &mut wishes);
         }
-        if self.is_there(me) {
+        if self.habit != Habit::Wait && self.is_there(me) {
             self.sell(state, me, &mut wishes);
         }
         wishes.truncate(MOST);
@@ -86,7 +108,11 @@ impl Traders {
         if mine.len() < TASKS && self.dice.one_in(2) {
             let budget = goods::budget(&mut self.dice);
             let escrow = budget.in_tokens(Amount::whole(2)).unwrap_or(Amount::ONE);
-            let spec = Boxed::new(goods::spec(&mut self.dice, &self.predicate));
+            let mut spec = goods::spec(&mut self.dice, &self.predicate);
+            if self.habit == Habit::Wait {
+                spec.patience = DAY;
+            }
+            let spec = Boxed::new(spec);
             let contact = goods::contact();
             wishes.push(MarketOperation::SubmitTask { spec, budget, escrow, contact });
         }

@@ -1,0 +1,155 @@
+//! What many runs say together, and its last line.
+
+use super::{Breach, Report, Scenario};
+use opengpu_types::CloseReason;
+use std::{collections::BTreeMap, fmt};
+
+/// The sum of all runs of one scenario.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    scenario: Scenario,
+    seeds: u64,
+    faults: u64,
+    breaches: u64,
+    replayed: u64,
+    tasks: u64,
+    ended: BTreeMap<CloseReason, u64>,
+    /// What did not end in runs that were breached for it, by seed.
+    endless: Vec<(u64, String)>,
+}
+
+impl Summary {
+    /// Of no run yet.
+    pub fn new(scenario: Scenario) -> Self {
+        Self { scenario, ..Self::default() }
+    }
+
+    /// Adds the run of a seed.
+    pub fn add(&mut self, seed: u64, outcome: &Result<Report, Breach>, twice: bool) {
+        self.seeds = self.seeds.saturating_add(1);
+        match outcome {
+            Ok(report) => {
+                self.faults = self.faults.saturating_add(report.faults.total());
+                self.replayed = self.replayed.saturating_add(u64::from(twice));
+                self.tasks = self.tasks.saturating_add(report.tasks);
+                for (reason, count) in &report.ended {
+                    let all = self.ended.entry(*reason).or_default();
+                    *all = all.saturating_add(*count);
+                }
+            }
+            Err(breach) => {
+                self.breaches = self.breaches.saturating_add(1);
+                if let Breach::Endless { .. } = breach {
+                    self.endless.push((seed, breach.to_string()));
+                }
+            }
+        }
+    }
+
+    /// How many tasks ended for which reason; nothing where there are no tasks.
+    pub fn reasons(&self) -> Option<String> {
+        let counts = self.ended.iter().map(|(reason, count)| format!("{count} {}", reason.name()));
+        let counts: Vec<_> = counts.collect();
+        let tasks = self.tasks;
+        (!counts.is_empty()).then(|| format!("tasks: {tasks} submitted, {}", counts.join(", ")))
+    }
+
+    /// Whether everything is as it should be.
+    pub fn is_well(&self) -> bool {
+        self.breaches == 0 && (self.scenario != Scenario::Market || self.unended().is_none())
+    }
+
+    /// What keeps one from saying that every task ended with a reason.
+    fn unended(&self) -> Option<String> {
+        let ended = self.ended.values().fold(0u64, |sum, count| sum.saturating_add(*count));
+        if !self.endless.is_empty() {
+            let each = self.endless.iter().map(|(seed, what)| format!("seed {seed}: {what}"));
+            return Some(each.collect::<Vec<_>>().join("; "));
+        }
+        match (self.tasks, ended) {
+            (0, _) => Some("no task was submitted".to_owned()),
+            (tasks, ended) if tasks != ended => Some(format!("{ended} of {tasks} tasks ended")),
+            _ if self.breaches > 0 => Some("tasks of breached seeds are not counted".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seeds, faults, breaches, replayed, .. } = self;
+        write!(
+            f,
+            "sim: {seeds} seeds, {faults} faults, {replayed} replayed identical: {breaches} breaches"
+        )?;
+        if self.scenario == Scenario::Market {
+            let tasks = self.unended();
+            let tasks = tasks.as_deref().unwrap_or("every task ended with a reason");
+            write!(f, ", {tasks}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::Faults;
+    use opengpu_types::{Digest, TaskId};
+
+    fn report(tasks: u64, ended: u64) -> Report {
+        Report {
+            faults: Faults { kills: 2, ..Faults::default() },
+            height: 9,
+            transactions: 9,
+            convicted: 0,
+            impostor: None,
+            tasks,
+            ended: [(CloseReason::Completed, ended)].into_iter().filter(|it| it.1 > 0).collect(),
+            tip: None,
+            audit: String::new(),
+        }
+    }
+
+    fn market(outcomes: impl IntoIterator<Item = Result<Report, Breach>>) -> Summary {
+        let mut summary = Summary::new(Scenario::Market);
+        for (seed, outcome) in (0..).zip(outcomes) {
+            summary.add(seed, &outcome, seed == 0);
+        }
+        summary
+    }
+
+    #[test]
+    fn it_says_that_every_task_ended_only_if_there_were_some_and_all_did() {
+        let well = market([Ok(report(3, 3)), Ok(report(1, 1))]);
+        let line = "sim: 2 seeds, 4 faults, 1 replayed identical: 0 breaches, \
+                    every task ended with a reason";
+        assert_eq!((well.to_string().as_str(), well.is_well()), (line, true));
+        let none = market([Ok(report(0, 0))]);
+        assert!(none.to_string().ends_with("0 breaches, no task was submitted"), "{none}");
+        let fewer = market([Ok(report(3, 2))]);
+        assert!(fewer.to_string().ends_with("0 breaches, 2 of 3 tasks ended"), "{fewer}");
+        assert!(!none.is_well() && !fewer.is_well());
+    }
+
+    #[test]
+    fn it_names_the_seed_and_the_task_that_did_not_end() {
+        let first = TaskId(Digest::from([3; 32]));
+        let endless = Breach::Endless { open: 1, tasks: 7, first };
+        let bad = market([Ok(report(3, 3)), Err(endless)]);
+        let end =
+            format!("1 breaches, seed 1: 1 of 7 tasks did not end with a reason, {first} is one");
+        assert!(bad.to_string().ends_with(&end), "{bad}");
+        assert!(!bad.is_well());
+        let other = market([Ok(report(3, 3)), Err(Breach::HonestBlocked)]);
+        assert!(!other.to_string().contains("every task") && !other.is_well(), "{other}");
+    }
+
+    #[test]
+    fn payments_say_nothing_of_tasks() {
+        let mut summary = Summary::new(Scenario::Transfers);
+        summary.add(0, &Ok(report(0, 0)), false);
+        assert_eq!(summary.to_string(), "sim: 1 seeds, 2 faults, 0 replayed identical: 0 breaches");
+        assert!(summary.is_well());
+    }
+}
