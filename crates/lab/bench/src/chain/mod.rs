@@ -125,7 +125,7 @@ fn measure(arguments: Arguments) -> Result<(), BenchError> {
     let settle = if arguments.told.quick { 5 } else { 30 };
     report.fresh = Some(round::idle(&mut cluster, &watcher, settle, settle)?);
 
-    let mut anvil = match arguments.told.peer() {
+    let mut anvil = match arguments.told.peer("anvil") {
         Ok(path) => Some(Anvil::start(&path, &folder)?),
         Err(why) => {
             tell(format!("no anvil: {why}"));

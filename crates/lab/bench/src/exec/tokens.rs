@@ -54,7 +54,7 @@ impl Tokens {
             models().ok_or(BenchError::Nothing("there is no folder of models"))?.join(MODEL);
         tell("the model for the engine's own loop");
         let bare = Bare::open_alike(&model).map_err(|error| BenchError::Peer(error.to_string()))?;
-        let llama = match program.told.peer() {
+        let llama = match program.told.peer("llama") {
             Ok(python) => Ok(Llama::start(&python, &model, folder.path())?),
             Err(why) => Err(why),
         };

@@ -87,6 +87,12 @@ impl Member {
         Ok(false)
     }
 
+    /// Ends it as its owner does, and waits for it.
+    pub(crate) fn stop(&mut self) {
+        self.since = Instant::now();
+        self.process = None;
+    }
+
     /// `kill -9`.
     pub(crate) fn kill(&mut self) -> Result<(), BenchError> {
         self.since = Instant::now();

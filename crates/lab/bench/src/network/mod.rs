@@ -170,13 +170,16 @@ impl Scene {
         for provider in &mut self.providers {
             provider.start()?;
         }
-        let is_ready = |index| {
-            let report = self.report(index);
-            report.is_some_and(|it| it.get("on_chain").is_some_and(serde_json::Value::is_string))
-        };
-        wait("starting the providers", || Ok((0..self.providers.len()).all(is_ready)))?;
+        let stand = || Ok((0..self.providers.len()).all(|index| self.stands(index)));
+        wait("starting the providers", stand)?;
         tell(format!("the network runs after {:.1} s", begin.elapsed().as_secs_f64()));
         Ok(())
+    }
+
+    /// Whether a provider says that it stands on chain.
+    pub(crate) fn stands(&self, index: usize) -> bool {
+        let report = self.report(index);
+        report.is_some_and(|it| it.get("on_chain").is_some_and(serde_json::Value::is_string))
     }
 
     /// What a provider says of itself on its socket; nothing if it does not answer.

@@ -1,6 +1,7 @@
 """Ray as it is used: a task that does nothing, called one by one, and many at once.
 
-Reads lines `one COUNT` and `many COUNT`; answers each with a line of JSON.
+Says a line when the first call is answered and one when it is warm. Then it reads lines `one COUNT` and
+`many COUNT`, and answers each with a line of JSON.
 """
 
 import json
@@ -42,6 +43,8 @@ def many(count):
     return {"per_second": count / seconds}
 
 
+many(1)
+print(json.dumps({"first": True}), flush=True)
 many(200)
 print(json.dumps({"ready": True}), flush=True)
 for line in sys.stdin:

@@ -1,4 +1,4 @@
-//! Ray, by its Python package: one process that is asked line by line.
+//! Peers that are Python packages: one process that is asked line by line.
 
 use crate::{
     error::BenchError,
@@ -10,46 +10,63 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
 };
 
-const SCRIPT: &str = include_str!("ray.py");
-
-/// A running Ray. It ends when it is dropped.
+/// A peer that runs. It ends when it is dropped.
 #[derive(Debug)]
-pub(super) struct Ray {
+pub(crate) struct Script {
+    name: &'static str,
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
+    /// From its start to the end of its first task.
+    pub(crate) first: Duration,
 }
 
-impl Ray {
-    /// Starts it with its own files in a folder, and warms it up.
-    pub(super) fn start(python: &Path, folder: &Path) -> Result<Self, BenchError> {
-        let starting = || BenchError::system("starting Ray");
-        let log = File::create(folder.join("ray.log")).map_err(starting())?;
+impl Script {
+    /// Ray, with its own files in a folder.
+    pub(crate) fn ray(python: &Path, folder: &Path) -> Result<Self, BenchError> {
+        Self::start("Ray", include_str!("ray.py"), python, folder)
+    }
+
+    /// Starts it and warms it up.
+    fn start(
+        name: &'static str,
+        script: &str,
+        python: &Path,
+        folder: &Path,
+    ) -> Result<Self, BenchError> {
+        let starting = || BenchError::system(format!("starting {name}"));
+        let log = File::create(folder.join(format!("{name}.log"))).map_err(starting())?;
         let mut command = Command::new(python);
-        command.args(["-c", SCRIPT]).env("RAY_TMPDIR", folder).env("RAY_USAGE_STATS_ENABLED", "0");
+        command.args(["-c", script]).current_dir(folder);
+        command.env("RAY_TMPDIR", folder).env("RAY_USAGE_STATS_ENABLED", "0");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        let begun = Instant::now();
         let mut child = command.spawn().map_err(starting())?;
         let input = child.stdin.take();
-        let output = child.stdout.take().ok_or(BenchError::Nothing("Ray has no output"))?;
-        let mut ray = Self { child, input, output: BufReader::new(output) };
-        ray.answer()?;
-        Ok(ray)
+        let output = child.stdout.take().ok_or(BenchError::Nothing("a peer has no output"))?;
+        let output = BufReader::new(output);
+        let mut script = Self { name, child, input, output, first: Duration::ZERO };
+        script.answer()?;
+        script.first = begun.elapsed();
+        script.answer()?;
+        Ok(script)
     }
 
     /// Milliseconds of one call, the middle of so many.
-    pub(super) fn one(&mut self, count: u32) -> Result<f64, BenchError> {
+    pub(crate) fn one(&mut self, count: u32) -> Result<f64, BenchError> {
         self.measure("one", count, "milliseconds")
     }
 
     /// Tasks per second when so many are given at once.
-    pub(super) fn many(&mut self, count: u32) -> Result<f64, BenchError> {
+    pub(crate) fn many(&mut self, count: u32) -> Result<f64, BenchError> {
         self.measure("many", count, "per_second")
     }
 
     /// What it used so far, with its daemons.
-    pub(super) fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> Usage {
         usage_of(self.child.id())
     }
 
@@ -59,7 +76,7 @@ impl Ray {
             writeln!(input, "{what} {count}").map_err(failed)?;
         }
         let answer = self.answer()?;
-        let missing = || BenchError::Peer(format!("Ray answered {answer}"));
+        let missing = || BenchError::Peer(format!("{} answered {answer}", self.name));
         answer.get(figure).and_then(Value::as_f64).ok_or_else(missing)
     }
 
@@ -67,11 +84,11 @@ impl Ray {
         let mut line = String::new();
         self.output.read_line(&mut line).map_err(|error| BenchError::Peer(error.to_string()))?;
         serde_json::from_str(&line)
-            .map_err(|_| BenchError::Peer(format!("Ray ended or said `{}`", line.trim())))
+            .map_err(|_| BenchError::Peer(format!("{} ended or said `{}`", self.name, line.trim())))
     }
 }
 
-impl Drop for Ray {
+impl Drop for Script {
     fn drop(&mut self) {
         // It ends with its input, and takes its daemons along.
         drop(self.input.take());

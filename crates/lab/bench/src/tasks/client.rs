@@ -15,16 +15,16 @@ use std::{path::Path, sync::atomic::AtomicBool};
 /// What a task may cost.
 const BUDGET: Amount = Amount::whole(1);
 
-pub(super) struct Submitter {
+pub(crate) struct Submitter {
     client: Client,
     owner: Signatory,
 }
 
 /// A task that was settled, with its output.
-pub(super) struct Settled {
-    pub(super) id: TaskId,
-    pub(super) task: Task,
-    pub(super) output: Vec<u8>,
+pub(crate) struct Settled {
+    pub(crate) id: TaskId,
+    pub(crate) task: Task,
+    pub(crate) output: Vec<u8>,
 }
 
 fn failed(error: impl std::fmt::Display) -> BenchError {
@@ -32,7 +32,7 @@ fn failed(error: impl std::fmt::Display) -> BenchError {
 }
 
 impl Submitter {
-    pub(super) fn open(scene: &Scene, folder: &Path, keypair: Keypair) -> Result<Self, BenchError> {
+    pub(crate) fn open(scene: &Scene, folder: &Path, keypair: Keypair) -> Result<Self, BenchError> {
         let rpc = Rpc::new(scene.url(0));
         let chain = rpc.status()?.chain;
         Ok(Self {
@@ -42,7 +42,7 @@ impl Submitter {
     }
 
     /// Runs a program by spot, from packing it to its settlement and its output.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         program: &Program,
         input: &[u8],
@@ -70,7 +70,7 @@ impl Submitter {
     }
 
     /// The trace that the provider committed to, if every leaf of it is that of what came.
-    pub(super) fn trace(&self, settled: &Settled) -> Result<Trace, BenchError> {
+    pub(crate) fn trace(&self, settled: &Settled) -> Result<Trace, BenchError> {
         let traces = self.client.traces(settled.id, &settled.task).map_err(failed)?;
         let trace = traces.into_values().next();
         trace.ok_or_else(|| failed("its leaves are not those of the commitment"))
@@ -78,7 +78,7 @@ impl Submitter {
 }
 
 /// Runs one segment of a trace again on this machine; whether it is the same.
-pub(super) fn is_repeated(
+pub(crate) fn is_repeated(
     opengpu: &Path,
     program: &Program,
     input: &[u8],

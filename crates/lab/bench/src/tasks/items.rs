@@ -5,7 +5,7 @@ use opengpu_exec::Program;
 use std::{fs, io, path::Path};
 
 /// Bytes of an item.
-pub(super) const ITEM: usize = 8;
+pub(crate) const ITEM: usize = 8;
 
 /// The state is the number of items, and no step changes it.
 const MODULE: &str = r#"(module
@@ -39,7 +39,7 @@ const MODULE: &str = r#"(module
 
 /// Writes the program for so many items, each a segment, and opens it. The input is in memory as a whole
 /// only while the first state is made, so the memory follows its length.
-pub(super) fn program(folder: &Path, items: u32) -> Result<Program, BenchError> {
+pub(crate) fn program(folder: &Path, items: u32) -> Result<Program, BenchError> {
     let making = || BenchError::system("making a program");
     let module = wat::parse_str(MODULE).map_err(|error| making()(io::Error::other(error)))?;
     fs::create_dir_all(folder).map_err(making())?;
@@ -53,6 +53,6 @@ pub(super) fn program(folder: &Path, items: u32) -> Result<Program, BenchError> 
 }
 
 /// So many items, all different.
-pub(super) fn input(items: u32) -> Vec<u8> {
+pub(crate) fn input(items: u32) -> Vec<u8> {
     (0..u64::from(items)).flat_map(|item| item.to_le_bytes()).collect()
 }

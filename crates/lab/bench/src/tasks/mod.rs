@@ -12,15 +12,15 @@
 //!   is settled on chain, and runs one of them again; both is within the measured time.
 //! - Processor time is that of everybody: validators, relay, provider, client.
 
-mod client;
-mod items;
-mod ray;
+pub(crate) mod client;
+pub(crate) mod items;
 
 use crate::{
     error::BenchError,
     figures::{Figures, float, percentile},
     machine,
     network::{Cast, Scene},
+    peer::Script,
     process,
     report::Report,
     tell,
@@ -35,7 +35,6 @@ use opengpu_client::Rpc;
 use opengpu_crypto::Keypair;
 use opengpu_types::{Amount, Trust};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
-use ray::Ray;
 use serde_json::{Map, json};
 use std::{path::Path, time::Instant};
 
@@ -134,7 +133,7 @@ struct Measuring {
     scene: Scene,
     watcher: Watcher,
     submitter: Submitter,
-    ray: Result<Ray, String>,
+    ray: Result<Script, String>,
     rng: StdRng,
     figures: Figures,
 }
@@ -152,8 +151,8 @@ impl Measuring {
         let submitter = Submitter::open(&scene, &folder.join("client"), keypair)?;
         let ray = program
             .told
-            .peer()
-            .and_then(|python| Ray::start(&python, folder).map_err(|error| error.to_string()));
+            .peer("ray")
+            .and_then(|python| Script::ray(&python, folder).map_err(|error| error.to_string()));
         Ok(Self { scene, watcher, submitter, ray, rng, figures: Figures::default() })
     }
 

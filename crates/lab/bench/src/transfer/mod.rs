@@ -79,7 +79,7 @@ pub fn run(mut program: Program) -> Result<(), BenchError> {
     fill(&file, size).map_err(BenchError::system("writing the file"))?;
     let runtime = tokio::runtime::Runtime::new().map_err(BenchError::system("starting"))?;
     let ours = runtime.block_on(Ours::start(scratch.path(), &file))?;
-    let peer = program.told.peer();
+    let peer = program.told.peer("rsync");
     let rsync = match &peer {
         Ok(rsync) => Some(Rsync::start(rsync, scratch.path(), &file)?),
         Err(_) => None,
