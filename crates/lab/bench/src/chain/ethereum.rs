@@ -14,17 +14,17 @@ const GAS: u64 = 21_000;
 
 /// A transfer of native tokens.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Transfer {
-    pub(super) chain: u64,
-    pub(super) nonce: u64,
-    pub(super) gas_price: u64,
-    pub(super) to: [u8; 20],
-    pub(super) value: u64,
+pub(crate) struct Transfer {
+    pub(crate) chain: u64,
+    pub(crate) nonce: u64,
+    pub(crate) gas_price: u64,
+    pub(crate) to: [u8; 20],
+    pub(crate) value: u64,
 }
 
 impl Transfer {
     /// The raw transaction, signed (EIP-155).
-    pub(super) fn sign(&self, key: &SigningKey) -> Vec<u8> {
+    pub(crate) fn sign(&self, key: &SigningKey) -> Vec<u8> {
         let body = [
             number(&self.nonce.to_be_bytes()),
             number(&self.gas_price.to_be_bytes()),
@@ -84,33 +84,33 @@ fn prefixed(base: u8, content: &[u8]) -> Vec<u8> {
 }
 
 /// A call of JSON-RPC.
-pub(super) fn call(id: usize, method: &str, parameters: Value) -> Value {
+pub(crate) fn call(id: usize, method: &str, parameters: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": parameters })
 }
 
 /// An Ethereum node.
 #[derive(Clone, Debug)]
-pub(super) struct EthereumRpc {
+pub(crate) struct EthereumRpc {
     agent: Agent,
     url: String,
 }
 
 impl EthereumRpc {
-    pub(super) fn new(url: &str) -> Self {
+    pub(crate) fn new(url: &str) -> Self {
         let config = Agent::config_builder().proxy(None).timeout_global(Some(PATIENCE));
         let agent = config.build().new_agent();
         Self { agent, url: url.to_owned() }
     }
 
     /// Asks one thing.
-    pub(super) fn ask(&self, method: &str, parameters: Value) -> Result<Value, BenchError> {
+    pub(crate) fn ask(&self, method: &str, parameters: Value) -> Result<Value, BenchError> {
         let answer: Value = self.post(&call(0, method, parameters).to_string())?;
         let result = answer.get("result").cloned();
         result.ok_or_else(|| BenchError::Peer(answer.to_string()))
     }
 
     /// Sends a batch that is already JSON; the results, in the sequence of the answers.
-    pub(super) fn batch(&self, body: &str) -> Result<Vec<Value>, BenchError> {
+    pub(crate) fn batch(&self, body: &str) -> Result<Vec<Value>, BenchError> {
         let Value::Array(answers) = self.post(body)? else {
             return Err(BenchError::Peer("no list of answers".to_owned()));
         };

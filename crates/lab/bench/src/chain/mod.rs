@@ -15,7 +15,7 @@
 mod accounts;
 mod anvil;
 mod cluster;
-mod ethereum;
+pub(crate) mod ethereum;
 mod fund;
 mod limit;
 mod report;

@@ -144,7 +144,7 @@ impl Report {
     /// What is told of it.
     pub(super) fn finish(&self) -> report::Report {
         let (rows, wants, more) = (self.rows(), self.wants(), self.more());
-        report::Report { bench: "chain", begun: self.begun, rows, wants, more }
+        report::Report { bench: "chain", begun: self.begun, rows, notes: Vec::new(), wants, more }
     }
 
     fn more(&self) -> Map<String, Value> {

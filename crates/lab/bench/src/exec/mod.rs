@@ -126,6 +126,7 @@ pub fn run(program: Program) -> Result<(), BenchError> {
         bench: "exec",
         begun,
         rows,
+        notes: Vec::new(),
         wants: wants(&figures),
         more: more(&figures, missing),
     };

@@ -5,6 +5,7 @@
 
 use crate::{
     error::BenchError,
+    figures::median,
     process::{Process, Usage},
 };
 use std::{
@@ -16,6 +17,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Requests on their way at once when there are many.
+const AHEAD: u32 = 256;
 /// Bytes of a request.
 const ITEM: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -57,6 +60,33 @@ impl Nats {
         }
         nats.first = begun.elapsed();
         Ok(nats)
+    }
+
+    /// Milliseconds of one request, the middle of so many.
+    pub(crate) fn one(&mut self, count: u32) -> Result<f64, BenchError> {
+        let mut times = Vec::new();
+        for number in 0..count {
+            let begun = Instant::now();
+            self.ask(number)?;
+            times.push(begun.elapsed().as_secs_f64() * 1e3);
+        }
+        median(&times).ok_or(BenchError::Nothing("no requests"))
+    }
+
+    /// Requests per second when many are on their way.
+    pub(crate) fn many(&mut self, count: u32) -> Result<f64, BenchError> {
+        let begun = Instant::now();
+        let mut sent = 0;
+        for number in 0..count {
+            // A burst at a time, as whoever has much to ask does it.
+            if sent == number {
+                sent = number.saturating_add(AHEAD).min(count);
+                (number..sent).try_for_each(|it| self.requests.request(it))?;
+                self.requests.writer.flush().map_err(failed)?;
+            }
+            self.requests.expect(number)?;
+        }
+        Ok(f64::from(count) / begun.elapsed().as_secs_f64())
     }
 
     /// What the server used so far.

@@ -30,6 +30,11 @@ impl Script {
         Self::start("Ray", include_str!("ray.py"), python, folder)
     }
 
+    /// Dask, with its own files in a folder.
+    pub(crate) fn dask(python: &Path, folder: &Path) -> Result<Self, BenchError> {
+        Self::start("Dask", include_str!("dask.py"), python, folder)
+    }
+
     /// Starts it and warms it up.
     fn start(
         name: &'static str,

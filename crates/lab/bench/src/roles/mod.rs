@@ -21,7 +21,7 @@ use crate::{
     network::{Cast, Member, Scene},
     peer::{Nats, Script},
     process::{self, Usage},
-    report::Report,
+    report::{Report, absent},
     tasks::{client::Submitter, items},
     tell,
     told::Told,
@@ -94,15 +94,13 @@ pub fn run(mut program: Program) -> Result<(), BenchError> {
         tell(format!("all logs are in {}", place.keep().display()));
     }
     let (figures, missing) = measured?;
-    for (peer, why) in &missing {
-        tell(format!("{peer}: no peer ({})", why.as_str().unwrap_or_default()));
-    }
+    let notes = absent(&missing);
     let mut more = Map::new();
     more.insert("rounds".to_owned(), json!(figures.0));
     more.insert("load".to_owned(), json!(machine::load_average()));
     more.insert("no_peer".to_owned(), Value::Object(missing));
     let (rows, wants) = (figures.rows(), wants(&figures));
-    Report { bench: "roles", begun, rows, wants, more }.publish(&program.told)
+    Report { bench: "roles", begun, rows, notes, wants, more }.publish(&program.told)
 }
 
 fn wants(figures: &Figures) -> Vec<Want> {

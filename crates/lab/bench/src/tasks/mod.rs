@@ -1,28 +1,32 @@
-//! Tasks on a network of real processes, beside Ray: one that does nothing, and many items of one task.
+//! Tasks on a network of real processes, beside others: one that does nothing, and many items of one task.
 //!
 //! ```text
-//!   [ network and Ray start ] [ one task | one call of Ray ] x tasks
-//!   [ a task of many items | as many as Ray can ] x rounds   [ 1,000 | 10,000 | 100,000 items ]
+//!   [ network and peers start ] [ one task | one call of each peer ] x tasks
+//!   [ a task of many items | as many as each peer can ] x rounds
+//!   [ 1,000 | 10,000 | 100,000 items ] x samples
 //! ```
 //!
 //! - A task is packed, submitted, awarded by spot, briefed, run behind walls, committed to, settled and
 //!   fetched, on four validators; the clock stops when it is settled and its output is here. A call of
-//!   Ray is a call.
+//!   Ray or Dask is a call, a request through NATS is answered by a thread, and a transfer on anvil ends
+//!   with its receipt.
+//! - A checked task waits for objections. Nobody audits, so no audited task is measured.
 //! - Every item is a segment with a leaf of its own. The client checks all leaves against the root that
 //!   is settled on chain, and runs one of them again; both is within the measured time.
 //! - Processor time is that of everybody: validators, relay, provider, client.
 
+mod anvil;
 pub(crate) mod client;
 pub(crate) mod items;
+mod peers;
 
 use crate::{
     error::BenchError,
     figures::{Figures, float, percentile},
     machine,
     network::{Cast, Scene},
-    peer::Script,
     process,
-    report::Report,
+    report::{Report, absent},
     tell,
     told::Told,
     want::{Sense, Want},
@@ -34,8 +38,9 @@ use items::{ITEM, input, program};
 use opengpu_client::Rpc;
 use opengpu_crypto::Keypair;
 use opengpu_types::{Amount, Trust};
+use peers::{Peers, RATIO};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use std::{path::Path, time::Instant};
 
 /// Of which benchmarks the figures are.
@@ -45,18 +50,16 @@ const MANY: &str = "B2";
 const SETTLED: &str = "one task, submit to settled, p50, ms";
 const CHECKED: &str = "one checked task, submit to settled, p50, ms";
 const FINALITY: &str = "finality p50 meanwhile, ms";
-const CALL: &str = "one call of Ray, p50, ms";
 const RATE: &str = "items per second";
-const RAY_RATE: &str = "tasks of Ray per second";
-const RATIO: &str = "items per second, x Ray";
-const RAY_COST: &str = "processor time of a task of Ray, us";
+const FLAT: &str = "processor time of an item of 100,000, x of 1,000";
+const AUDITED: &str = "audited: not measured, nobody audits yet";
 /// Processor time for each number of items.
 const COSTS: [(u32, &str); 3] = [
     (1_000, "processor time of an item of 1,000, us"),
     (10_000, "processor time of an item of 10,000, us"),
     (100_000, "processor time of an item of 100,000, us"),
 ];
-/// Every so many tasks one is checked, and Ray is called.
+/// Every so many tasks one is checked, and the peers are called.
 const EVERY: u32 = 5;
 
 /// Measures tasks.
@@ -74,7 +77,10 @@ pub struct Program {
     /// Items of one turn.
     #[arg(long, default_value_t = 50_000)]
     items: u32,
-    /// Tasks of Ray in one turn.
+    /// Samples of each number of items.
+    #[arg(long, default_value_t = 3)]
+    samples: u32,
+    /// Tasks of Ray in one turn; other peers get more or fewer, as they are fast.
     #[arg(long, default_value_t = 3_000)]
     ray_tasks: u32,
     /// Keep the folder of the network with all logs.
@@ -87,6 +93,7 @@ pub fn run(mut program: Program) -> Result<(), BenchError> {
     if program.told.quick {
         (program.tasks, program.rounds) = (program.tasks.min(6), program.rounds.min(1));
         (program.items, program.ray_tasks) = (program.items.min(2_000), 500);
+        program.samples = program.samples.min(2);
     }
     process::end_with_us()?;
     let begun = machine::now();
@@ -96,18 +103,22 @@ pub fn run(mut program: Program) -> Result<(), BenchError> {
     if program.keep || measured.is_err() {
         tell(format!("all logs are in {}", place.keep().display()));
     }
-    let (figures, ray) = measured?;
-    let wants = wants(&figures, &ray);
-    let more = Map::from_iter([("load".to_owned(), json!(machine::load_average()))]);
-    Report { bench: "tasks", begun, rows: figures.rows(), wants, more }.publish(&program.told)
+    let (figures, missing) = measured?;
+    let wants = wants(&figures, missing.get("ray").and_then(Value::as_str));
+    let mut notes = vec![AUDITED.to_owned()];
+    notes.extend(absent(&missing));
+    let mut more = Map::from_iter([("load".to_owned(), json!(machine::load_average()))]);
+    more.insert("rounds".to_owned(), json!(figures.0));
+    more.insert("no_peer".to_owned(), Value::Object(missing));
+    Report { bench: "tasks", begun, rows: figures.rows(), notes, wants, more }
+        .publish(&program.told)
 }
 
-fn wants(figures: &Figures, ray: &Result<(), String>) -> Vec<Want> {
+fn wants(figures: &Figures, no_ray: Option<&str>) -> Vec<Want> {
     let middle = |name| figures.middle(name);
-    let beside = |name| ray.clone().and_then(|()| figures.middle(name));
+    let beside = |name| no_ray.map_or_else(|| figures.middle(name), |why| Err(why.to_owned()));
     let ratio = |one, other| Ok::<f64, String>(middle(one)? / middle(other)?);
     let want = |id, name, measured, sense, wanted| Want { id, name, measured, sense, wanted };
-    let [(_, few), _, (_, many)] = COSTS;
     vec![
         want(
             ONE,
@@ -118,13 +129,7 @@ fn wants(figures: &Figures, ray: &Result<(), String>) -> Vec<Want> {
         ),
         want(ONE, SETTLED, middle(SETTLED), Sense::AtMost, 200.0),
         want(MANY, RATIO, beside(RATIO), Sense::AtLeast, 7.0),
-        want(
-            MANY,
-            "processor time of an item of 100,000, x of 1,000",
-            ratio(many, few),
-            Sense::AtMost,
-            1.1,
-        ),
+        want(MANY, FLAT, middle(FLAT), Sense::AtMost, 1.1),
     ]
 }
 
@@ -133,7 +138,7 @@ struct Measuring {
     scene: Scene,
     watcher: Watcher,
     submitter: Submitter,
-    ray: Result<Script, String>,
+    peers: Peers,
     rng: StdRng,
     figures: Figures,
 }
@@ -149,43 +154,42 @@ impl Measuring {
         let urls: Vec<_> = scene.rpcs.iter().map(|rpc| Rpc::url(rpc).to_owned()).collect();
         let watcher = Watcher::start(&urls);
         let submitter = Submitter::open(&scene, &folder.join("client"), keypair)?;
-        let ray = program
-            .told
-            .peer("ray")
-            .and_then(|python| Script::ray(&python, folder).map_err(|error| error.to_string()));
-        Ok(Self { scene, watcher, submitter, ray, rng, figures: Figures::default() })
+        let peers = Peers::start(&program.told, folder);
+        Ok(Self { scene, watcher, submitter, peers, rng, figures: Figures::default() })
     }
 
-    fn measure(&mut self, program: &Program) -> Result<(Figures, Result<(), String>), BenchError> {
+    fn measure(&mut self, program: &Program) -> Result<(Figures, Map<String, Value>), BenchError> {
         self.one_by_one(program)?;
         for round in 0..program.rounds {
             let rate = self.items(program, program.items)?;
             self.figures.add(RATE, rate);
-            if let Ok(ray) = &mut self.ray {
-                let before = ray.usage();
-                let other = ray.many(program.ray_tasks)?;
-                let cost = ray.usage().since(&before).as_secs_f64() * 1e6;
-                self.figures.add(RAY_COST, cost / f64::from(program.ray_tasks));
-                self.figures.add(RAY_RATE, other);
-                self.figures.add(RATIO, rate / other);
-            }
+            self.peers.many(rate, program.ray_tasks, &mut self.figures)?;
             tell(format!("round {}: {rate:.0} items/s", round.saturating_add(1)));
         }
+        for _ in 0..program.samples {
+            self.costs(program)?;
+        }
+        Ok((std::mem::take(&mut self.figures), self.peers.missing()))
+    }
+
+    /// What an item of few and of many costs, once each.
+    fn costs(&mut self, program: &Program) -> Result<(), BenchError> {
+        let mut costs = Vec::new();
         for (items, name) in COSTS {
             if program.told.quick && items > program.items {
                 continue;
             }
             let before = self.usage();
             let rate = self.items(program, items)?;
-            let cost = self.usage() - before;
-            self.figures.add(name, cost / f64::from(items));
-            tell(format!(
-                "{items} items: {rate:.0} a second, {:.0} us each",
-                cost / f64::from(items)
-            ));
+            let cost = (self.usage() - before) / f64::from(items);
+            self.figures.add(name, cost);
+            costs.push(cost);
+            tell(format!("{items} items: {rate:.0} a second, {cost:.0} us each"));
         }
-        let ray = self.ray.as_ref().map(drop).map_err(Clone::clone);
-        Ok((std::mem::take(&mut self.figures), ray))
+        if let [few, _, many] = costs.as_slice() {
+            self.figures.add(FLAT, many / few);
+        }
+        Ok(())
     }
 
     /// Microseconds of processor time of everybody so far.
@@ -194,7 +198,7 @@ impl Measuring {
         [self.scene.usage(), own].into_iter().sum::<process::Usage>().processor.as_secs_f64() * 1e6
     }
 
-    /// Single tasks, some of them checked, with calls of Ray between them.
+    /// Single tasks, some of them checked, with calls of the peers between them.
     fn one_by_one(&mut self, program: &Program) -> Result<(), BenchError> {
         let nothing = self::program(&self.scene.folder.join("nothing"), 1)?;
         self.submitter.run(&nothing, &input(1), Trust::Fast)?;
@@ -213,8 +217,8 @@ impl Measuring {
             } else {
                 fast.push(time)
             }
-            if let (true, Ok(ray)) = (is_checked, &mut self.ray) {
-                self.figures.add(CALL, ray.one(100)?);
+            if is_checked {
+                self.peers.one(&mut self.figures)?;
             }
         }
         let blocks = self.watcher.between(begun, machine::now());

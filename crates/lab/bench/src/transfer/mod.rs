@@ -102,7 +102,8 @@ pub fn run(mut program: Program) -> Result<(), BenchError> {
     more.insert("rounds".to_owned(), json!(figures.0));
     more.insert("load".to_owned(), json!(machine::load_average()));
     more.insert("no_peer".to_owned(), json!(peer.err()));
-    Report { bench: "transfer", begun, rows, wants: wants(&figures), more }.publish(&program.told)
+    let (notes, wants) = (Vec::new(), wants(&figures));
+    Report { bench: "transfer", begun, rows, notes, wants, more }.publish(&program.told)
 }
 
 /// The ratios of the round that was just measured.
