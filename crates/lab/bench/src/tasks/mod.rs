@@ -16,6 +16,7 @@
 //! - Processor time is that of everybody: validators, relay, provider, client.
 
 mod anvil;
+mod bytes;
 pub(crate) mod client;
 pub(crate) mod items;
 mod peers;
@@ -32,6 +33,7 @@ use crate::{
     want::{Sense, Want},
     watch::Watcher,
 };
+use bytes::Bytes;
 use clap::Parser;
 use client::{Submitter, is_repeated};
 use items::{ITEM, input, program};
@@ -192,6 +194,23 @@ impl Measuring {
         Ok(())
     }
 
+    /// What a task takes on chain.
+    fn bytes(&mut self, nothing: &opengpu_exec::Program) -> Result<(), BenchError> {
+        let rpc = self.scene.rpcs.first().ok_or(BenchError::Nothing("no node"))?;
+        let before = rpc.status()?.height;
+        let settled = self.submitter.run(nothing, &input(1), Trust::Fast)?;
+        let Bytes { transactions, receipts, state } = Bytes::of(rpc, before, &settled)?;
+        let all = [
+            ("bytes on chain of a task: its transactions", transactions),
+            ("bytes on chain of a task: its receipts", receipts),
+            ("bytes on chain of a task: its entry at its largest", state),
+        ];
+        for (name, bytes) in all {
+            self.figures.add(name, float(u64::try_from(bytes).unwrap_or(u64::MAX)));
+        }
+        Ok(())
+    }
+
     /// Microseconds of processor time of everybody so far.
     fn usage(&self) -> f64 {
         let own = process::own_usage();
@@ -232,7 +251,7 @@ impl Measuring {
             tell(format!("{name}: {middle:.1}"));
             self.figures.add(name, middle);
         }
-        Ok(())
+        self.bytes(&nothing)
     }
 
     /// One task of so many items: items per second, every leaf checked and one of them repeated.

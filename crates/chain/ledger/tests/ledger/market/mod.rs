@@ -6,5 +6,6 @@ pub(crate) mod bazaar;
 pub(crate) mod lease;
 mod provider;
 mod settlement;
+mod size;
 mod task;
 mod verdict;
