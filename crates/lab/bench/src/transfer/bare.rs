@@ -1,7 +1,7 @@
 //! The transports alone: an iroh stream with its own settings, and TCP. What arrives is thrown away.
 
-use super::rate;
-use crate::{error::BenchError, figures::Figures};
+use super::{cost, rate};
+use crate::{error::BenchError, figures::Figures, process::own_usage};
 use bytes::Bytes;
 use iroh::{Endpoint, RelayMode, endpoint::presets};
 use std::{net::Ipv4Addr, time::Instant};
@@ -12,7 +12,9 @@ use tokio::{
 
 /// Names of the figures.
 pub(super) const IROH: &str = "bare iroh stream, MiB/s";
+const IROH_COST: &str = "bare iroh stream, CPU-us per MiB";
 const TCP: &str = "raw TCP, MiB/s";
+const TCP_COST: &str = "raw TCP, CPU-us per MiB";
 
 const ALPN: &[u8] = b"opengpu/bench/1";
 const PART: usize = 1 << 20;
@@ -40,12 +42,13 @@ pub(super) async fn turn(figures: &mut Figures, size: u64) -> Result<(), BenchEr
         Ok::<(), BenchError>(())
     });
     let connection = receiver.connect(address, ALPN).await.map_err(failed)?;
-    let begun = Instant::now();
+    let (before, begun) = (own_usage(), Instant::now());
     let (mut send, mut receive) = connection.open_bi().await.map_err(failed)?;
     send.write_all(b"go").await.map_err(failed)?;
     let mut buffer = vec![0; PART / 4];
     while receive.read(&mut buffer).await.map_err(failed)?.is_some() {}
     figures.add(IROH, rate(size, begun));
+    figures.add(IROH_COST, cost(&before, &own_usage(), size));
     connection.close(0_u8.into(), b"");
     sending.await.map_err(failed)??;
     sender.close().await;
@@ -77,10 +80,11 @@ async fn tcp(figures: &mut Figures, size: u64) -> Result<(), BenchError> {
         }
         stream.shutdown().await
     });
-    let begun = Instant::now();
+    let (before, begun) = (own_usage(), Instant::now());
     let mut stream = TcpStream::connect(address).await.map_err(system())?;
     let mut buffer = vec![0; PART / 4];
     while stream.read(&mut buffer).await.map_err(system())? > 0 {}
     figures.add(TCP, rate(size, begun));
+    figures.add(TCP_COST, cost(&before, &own_usage(), size));
     sending.await.map_err(failed)?.map_err(system())
 }

@@ -2,32 +2,36 @@
 //!
 //! ```text
 //!   [ ours, cold | again | cut and resumed ] [ bare iroh stream ] [ rsync daemon ] [ rsync over ssh ]
-//!   [ raw TCP ]  x rounds
+//!   [ raw TCP ] [ ours, through our relay ]  x rounds
 //! ```
 //!
 //! - All files are in memory where the system has such a folder: what is measured is the transfer and
 //!   not the disk.
 //! - Ours is verified group by group and ends in the store; rsync ends in a file, without compression.
+//! - Processor time is that of both ends, and of the relay or the servers between them.
 //! - All sides of a ratio are measured one after the other in each round, and the middle of the rounds'
 //!   ratios counts.
 
 mod bare;
 mod ours;
+mod relayed;
 mod rsync;
 
 use crate::{
     error::BenchError,
     figures::{Figures, float},
-    machine, process,
-    report::Report,
+    machine,
+    process::{self, Usage},
+    report::{Report, absent},
     tell,
     told::Told,
     want::{Sense, Want},
 };
 use clap::Parser;
 use ours::Ours;
+use relayed::Relayed;
 use rsync::Rsync;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -43,6 +47,7 @@ const DAEMON: &str = "cold, x rsync daemon";
 const SSH: &str = "cold, x rsync over ssh";
 const BARE: &str = "cold, % of a bare iroh stream";
 const RESUMED: &str = "resumed, % fetched beyond the missing part";
+const THROUGH: &str = "cold, through our relay, % of direct";
 const AGAIN: &str = "cold, x sent again";
 
 /// Measures transfers of artifacts.
@@ -79,10 +84,17 @@ pub fn run(mut program: Program) -> Result<(), BenchError> {
     fill(&file, size).map_err(BenchError::system("writing the file"))?;
     let runtime = tokio::runtime::Runtime::new().map_err(BenchError::system("starting"))?;
     let ours = runtime.block_on(Ours::start(scratch.path(), &file))?;
-    let peer = program.told.peer("rsync");
-    let rsync = match &peer {
-        Ok(rsync) => Some(Rsync::start(rsync, scratch.path(), &file)?),
-        Err(_) => None,
+    let relayed = runtime.block_on(Relayed::start(&program.told.opengpu, scratch.path(), &ours))?;
+    let mut missing = Map::new();
+    let begin = |rsync: PathBuf| {
+        Rsync::start(&rsync, scratch.path(), &file).map_err(|error| error.to_string())
+    };
+    let rsync = match program.told.peer("rsync").and_then(begin) {
+        Ok(rsync) => Some(rsync),
+        Err(why) => {
+            missing.insert("rsync".to_owned(), json!(why));
+            None
+        }
     };
     let mut figures = Figures::default();
     // The first turn warms up.
@@ -94,6 +106,7 @@ pub fn run(mut program: Program) -> Result<(), BenchError> {
         if let Some(rsync) = &rsync {
             rsync.turn(counted, size)?;
         }
+        runtime.block_on(relayed.turn(counted, &ours, size))?;
         compare(counted);
         tell(format!("turn {number} of {}, load {:.2}", program.rounds, machine::load_average()));
     }
@@ -101,8 +114,9 @@ pub fn run(mut program: Program) -> Result<(), BenchError> {
     let mut more = Map::new();
     more.insert("rounds".to_owned(), json!(figures.0));
     more.insert("load".to_owned(), json!(machine::load_average()));
-    more.insert("no_peer".to_owned(), json!(peer.err()));
-    let (notes, wants) = (Vec::new(), wants(&figures));
+    let wants = wants(&figures, missing.get("rsync").and_then(Value::as_str));
+    let notes = absent(&missing);
+    more.insert("no_peer".to_owned(), Value::Object(missing));
     Report { bench: "transfer", begun, rows, notes, wants, more }.publish(&program.told)
 }
 
@@ -115,6 +129,7 @@ fn compare(figures: &mut Figures) {
         (DAEMON, ratio(rsync::DAEMON)),
         (SSH, ratio(rsync::SSH)),
         (BARE, ratio(bare::IROH).map(|share| share * 100.0)),
+        (THROUGH, ratio(relayed::RELAYED).map(|share| 100.0 / share)),
     ];
     for (name, value) in found {
         if let Some(value) = value {
@@ -123,12 +138,16 @@ fn compare(figures: &mut Figures) {
     }
 }
 
-fn wants(figures: &Figures) -> Vec<Want> {
+fn wants(figures: &Figures, no_rsync: Option<&str>) -> Vec<Want> {
     let want =
         |name, sense, wanted| Want { id: ID, name, measured: figures.middle(name), sense, wanted };
+    let beside = |name, wanted| {
+        let measured = no_rsync.map_or_else(|| figures.middle(name), |why| Err(why.to_owned()));
+        Want { id: ID, name, measured, sense: Sense::AtLeast, wanted }
+    };
     vec![
-        want(DAEMON, Sense::AtLeast, 1.2),
-        want(SSH, Sense::AtLeast, 2.0),
+        beside(DAEMON, 1.2),
+        beside(SSH, 2.0),
         want(BARE, Sense::AtLeast, 80.0),
         want(RESUMED, Sense::AtMost, 10.0),
         want(AGAIN, Sense::AtLeast, 20.0),
@@ -138,6 +157,11 @@ fn wants(figures: &Figures) -> Vec<Want> {
 /// MiB per second since `begun`.
 fn rate(size: u64, begun: Instant) -> f64 {
     float(size) / 1_048_576.0 / begun.elapsed().as_secs_f64()
+}
+
+/// Microseconds of processor time for a MiB.
+fn cost(before: &Usage, after: &Usage, size: u64) -> f64 {
+    after.since(before).as_secs_f64() * 1e6 / (float(size) / 1_048_576.0)
 }
 
 /// A file of bytes that nothing compresses.

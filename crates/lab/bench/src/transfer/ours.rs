@@ -1,9 +1,10 @@
 //! Our transfer: cold, sent again, cut and resumed; and what encryption costs.
 
-use super::{AGAIN, RESUMED, rate};
+use super::{AGAIN, RESUMED, cost, rate};
 use crate::{
     error::BenchError,
     figures::{Figures, float},
+    process::own_usage,
 };
 use opengpu_link::{
     Config, Endpoint, EndpointId, Quota, Session, Store,
@@ -24,19 +25,22 @@ use tokio::sync::Notify;
 
 /// Names of the figures.
 pub(super) const COLD: &str = "ours, cold, MiB/s";
+/// Of both ends.
+const COST: &str = "ours, cold, CPU-us per MiB";
 
 /// Both ends.
 #[derive(Debug)]
 pub(super) struct Ours {
     sender: Endpoint,
-    artifact: ArtifactId,
+    pub(super) store: Store,
+    pub(super) artifact: ArtifactId,
     /// What is encrypted.
     file: PathBuf,
-    scratch: PathBuf,
+    pub(super) scratch: PathBuf,
 }
 
 /// Everybody here may do everything.
-struct Anything;
+pub(super) struct Anything;
 
 impl Policy for Anything {
     fn may_read(&self, _: EndpointId, _: ArtifactId) -> bool {
@@ -47,7 +51,7 @@ impl Policy for Anything {
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> BenchError {
+pub(super) fn failed(error: impl std::fmt::Display) -> BenchError {
     BenchError::Transfer(error.to_string())
 }
 
@@ -58,7 +62,7 @@ async fn endpoint(seed: u8, store: &Store) -> Result<Endpoint, BenchError> {
     Endpoint::bind(Config::nearby([seed; 32], socket), router, |_| true).await.map_err(failed)
 }
 
-fn store(folder: &Path) -> Result<Store, BenchError> {
+pub(super) fn store(folder: &Path) -> Result<Store, BenchError> {
     Store::open(folder, Quota::of(1 << 40)).map_err(failed)
 }
 
@@ -70,7 +74,7 @@ impl Ours {
         let artifact = store.import(plain).map_err(failed)?;
         let sender = endpoint(1, &store).await?;
         let (file, scratch) = (file.to_owned(), scratch.to_owned());
-        Ok(Self { sender, artifact, file, scratch })
+        Ok(Self { sender, store, artifact, file, scratch })
     }
 
     /// One round of everything.
@@ -91,10 +95,11 @@ impl Ours {
         let receiver = store(folder)?;
         let endpoint = endpoint(2, &receiver).await?;
         let session = endpoint.dial(&self.sender.nearby()).await.map_err(failed)?;
-        let begun = Instant::now();
+        let (before, begun) = (own_usage(), Instant::now());
         self.fetch(&receiver, &session).await?;
         let cold = begun.elapsed().as_secs_f64();
         figures.add(COLD, rate(size, begun));
+        figures.add(COST, cost(&before, &own_usage(), size));
         // Sent again as a client does it: the other end is asked to keep what it has.
         let back = self.sender.dial(&endpoint.nearby()).await.map_err(failed)?;
         let wish = Keep { artifact: self.artifact, size, until: Millis(0) };

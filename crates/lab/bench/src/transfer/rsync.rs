@@ -1,7 +1,11 @@
 //! rsync beside ours: from a daemon, and over ssh. Both servers are our own, on loopback.
 
-use super::rate;
-use crate::{error::BenchError, figures::Figures, process::Process};
+use super::{cost, rate};
+use crate::{
+    error::BenchError,
+    figures::Figures,
+    process::{Process, Usage, own_usage},
+};
 use std::{
     fs, io,
     net::{Ipv4Addr, TcpListener, TcpStream},
@@ -14,6 +18,8 @@ use std::{
 /// Names of the figures.
 pub(super) const DAEMON: &str = "rsync daemon, MiB/s";
 pub(super) const SSH: &str = "rsync over ssh, MiB/s";
+const DAEMON_COST: &str = "rsync daemon, CPU-us per MiB";
+const SSH_COST: &str = "rsync over ssh, CPU-us per MiB";
 
 const SSHD: &str = "/usr/sbin/sshd";
 /// Where sshd wants an empty folder.
@@ -28,7 +34,7 @@ pub(super) struct Rsync {
     file: PathBuf,
     daemon: u16,
     sshd: u16,
-    _servers: [Process; 2],
+    servers: [Process; 2],
 }
 
 impl Rsync {
@@ -60,14 +66,16 @@ impl Rsync {
             file: file.to_owned(),
             daemon,
             sshd,
-            _servers: [rsyncd, server],
+            servers: [rsyncd, server],
         })
     }
 
     /// One round of both.
     pub(super) fn turn(&self, figures: &mut Figures, size: u64) -> Result<(), BenchError> {
         let url = format!("rsync://127.0.0.1:{}/file/file", self.daemon);
+        let before = self.usage();
         figures.add(DAEMON, self.fetch(&url, None, size)?);
+        figures.add(DAEMON_COST, cost(&before, &self.usage(), size));
         let shell = format!(
             "ssh -p {} -i {} -o BatchMode=yes -o StrictHostKeyChecking=no \
              -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -F none",
@@ -75,8 +83,15 @@ impl Rsync {
             self.scratch.join("user").display()
         );
         let place = format!("127.0.0.1:{}", self.file.display());
+        let before = self.usage();
         figures.add(SSH, self.fetch(&place, Some(&shell), size)?);
+        figures.add(SSH_COST, cost(&before, &self.usage(), size));
         Ok(())
+    }
+
+    /// Of the servers, and of this process, whose time holds that of rsync once it has ended.
+    fn usage(&self) -> Usage {
+        self.servers.iter().map(Process::usage).chain([own_usage()]).sum()
     }
 
     fn fetch(&self, from: &str, shell: Option<&str>, size: u64) -> Result<f64, BenchError> {
