@@ -15,6 +15,7 @@ mod author;
 mod cast;
 mod crowd;
 mod draft;
+mod keys;
 mod record;
 mod tally;
 mod trade;

@@ -567,10 +567,7 @@ impl Core {
         let operation = if wanted != draining {
             self.own.draining = Some(wanted);
             MarketOperation::DrainProvider { draining: wanted }
-        } else if returns && !self.is_heard_soon() {
-            self.own.beating = true;
-            MarketOperation::Heartbeat
-        } else if self.is_due() && self.is_working() && !self.is_heard_soon() {
+        } else if (returns || self.is_due() && self.is_working()) && !self.is_heard_soon() {
             self.own.beating = true;
             MarketOperation::Heartbeat
         } else {

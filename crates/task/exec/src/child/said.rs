@@ -76,7 +76,8 @@ impl Stream {
     fn rest(&mut self, now: Instant) {
         let since = *self.since.get_or_insert(now);
         let passed = now.saturating_duration_since(since);
-        let made_up = u32::try_from(passed.as_millis() / EVERY.as_millis()).unwrap_or(u32::MAX);
+        let made_up = u32::try_from(passed.as_millis().checked_div(EVERY.as_millis()).unwrap_or(0))
+            .unwrap_or(u32::MAX);
         self.ahead = self.ahead.saturating_sub(made_up);
         self.since = since.checked_add(EVERY.saturating_mul(made_up));
     }
