@@ -36,7 +36,7 @@ use opengpu_types::{
     Amount, Contact, Entry, Failure, Height, Key, LeaseId, MarketOperation, Millis, Outcome,
     Provider, SegmentIndex, SessionKey, TaskId, Text,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -391,15 +391,28 @@ struct Parts {
 }
 
 impl Parts {
+    /// Whoever looks after what is kept.
+    fn keeper(&self, config: &Config) -> Keeper {
+        Keeper {
+            board: self.board.clone(),
+            clock: self.clock.clone(),
+            depot: self.depot.clone(),
+            records: self.records.clone(),
+            keep: config.keep,
+            quota: config.quota.total,
+        }
+    }
+
     /// Starts the threads.
     fn start(
         self,
         config: Config,
         chain: Arc<dyn Chain>,
-        mut presence: Box<dyn Presence>,
+        presence: Box<dyn Presence>,
         receiver: mpsc::Receiver<Input>,
         (endpoint, contact, runtime): (Arc<Endpoint>, Contact, Runtime),
     ) -> Result<Agent, StartError> {
+        let keeper = self.keeper(&config);
         let Self { records, board, clock, inbox, depot, custody, lender } = self;
         let settings = Settings {
             chain: chain.id(),
@@ -411,17 +424,8 @@ impl Parts {
         };
         let (stop, status) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Status>>::default());
         let (outbox, sending) = mpsc::channel();
-        let (interest, questions) =
-            (Arc::<Mutex<BTreeSet<TaskId>>>::default(), Questions::default());
+        let (interest, questions) = (Arc::default(), Questions::default());
         let kept = records.leases()?.into_keys().map(|lease| lease.task).collect();
-        let keeper = Keeper {
-            board: board.clone(),
-            clock: clock.clone(),
-            depot: depot.clone(),
-            records: records.clone(),
-            keep: config.keep,
-            quota: config.quota.total,
-        };
         let desk = Desk {
             account: chain.account(),
             core: Core::new(settings),
@@ -455,18 +459,14 @@ impl Parts {
             began: Height(0),
         };
         let (sender_chain, sender_inbox) = (Arc::clone(&chain), inbox.clone());
-        let (custody_stop, owner_stop) = (Arc::clone(&stop), Arc::clone(&stop));
-        let keeper_stop = Arc::clone(&stop);
-        let (owner_inbox, away) = (inbox.clone(), config.away);
+        let (custody_stop, keeper_stop) = (Arc::clone(&stop), Arc::clone(&stop));
         let threads = vec![
             spawn("agent-sender", move || send_all(&*sender_chain, &sending, &sender_inbox))?,
             spawn("agent-desk", move || desk.work(&receiver))?,
             spawn("agent-lookout", move || lookout.watch())?,
             spawn("agent-custody", move || custody.watch(&custody_stop))?,
             spawn("agent-keeper", move || keeper.watch(&keeper_stop))?,
-            spawn("agent-owner", move || {
-                presence::watch(&mut *presence, away, &owner_inbox, &owner_stop);
-            })?,
+            watch_owner(presence, config.away, inbox.clone(), Arc::clone(&stop))?,
         ];
         Ok(Agent {
             chain,
@@ -483,6 +483,16 @@ impl Parts {
             runtime: Some(runtime),
         })
     }
+}
+
+/// The thread that looks for the owner.
+fn watch_owner(
+    mut presence: Box<dyn Presence>,
+    away: Duration,
+    inbox: Inbox,
+    stop: Arc<AtomicBool>,
+) -> io::Result<JoinHandle<()>> {
+    spawn("agent-owner", move || presence::watch(&mut *presence, away, &inbox, &stop))
 }
 
 /// The threads of sessions.

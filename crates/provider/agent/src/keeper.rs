@@ -172,7 +172,7 @@ mod tests {
     }
 
     fn bytes(kib: u64) -> Vec<u8> {
-        vec![7; usize::try_from(kib.saturating_mul(KIB)).unwrap()]
+        vec![7; usize::try_from(kib << 10).unwrap()]
     }
 
     impl Scene {

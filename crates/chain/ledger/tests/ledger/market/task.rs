@@ -6,7 +6,7 @@ use super::bazaar::{
 use crate::support::{alice, bob, permille};
 use opengpu_ledger::tables::{Clients, Tasks};
 use opengpu_types::{
-    Allocating, Amount, Class, Client, CloseReason, Entry, Failure, Key, LeasePhase, Leave,
+    Allocating, Amount, Class, Client, CloseReason, Entry, Eyes, Failure, Key, LeasePhase, Leave,
     MarketOperation, Millis, Money, Operation, Purpose, RateUnit, Spec, TaskPhase, Text, Trust,
 };
 
@@ -57,12 +57,13 @@ fn a_client_with_open_tasks_keeps_its_account() {
 #[test]
 fn tasks_that_make_no_sense_are_refused() {
     let mut bazaar = Bazaar::empty();
-    let changes: [fn(&mut Spec); 9] = [
+    let changes: [fn(&mut Spec); 10] = [
         |spec| {
             spec.class = Class::Replicate(3);
             spec.requirements.trust = Trust::Replicated;
             spec.requirements.allowed.push(bob().address()).unwrap();
         },
+        |spec| spec.eyes = Eyes::Nobody,
         |spec| spec.work.amount = 0,
         |spec| spec.segments = 1 << 21,
         |spec| spec.requirements.devices = 0,
