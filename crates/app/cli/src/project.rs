@@ -38,11 +38,11 @@ const PLACES: [&str; 4] = ["program", "input", "file", "out"];
 /// Keys that are no flags.
 const TEXTS: [&str; 2] = ["about", "arguments"];
 /// Keys that take several values.
-const SEVERAL: [&str; 4] = ["arguments", "class", "file", "region"];
+const SEVERAL: [&str; 6] = ["arguments", "class", "file", "precision", "region", "runtime"];
 /// Keys that take `true` or `false`.
 const FLAGS: [&str; 2] = ["auction", "spot"];
 /// All keys, which are flags of `opengpu run` but for `program` and `arguments`.
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 26] = [
     "about",
     "arguments",
     "auction",
@@ -56,13 +56,18 @@ const KEYS: [&str; 21] = [
     "max-duration",
     "memory",
     "out",
+    "own-region",
+    "precision",
+    "prefer",
     "program",
     "region",
     "reliability",
+    "runtime",
     "seek",
     "split",
     "spot",
     "trust",
+    "weights",
     "work",
 ];
 
@@ -325,7 +330,8 @@ mod tests {
     fn a_task_says_what_the_flags_of_the_command_line_say() {
         let said = "program = './train.py'\ninput = 'data/'\nfile = ['helper.py']\nbudget = '2usd'\n\
                     arguments = ['--epochs', 3]\ncopies = 2\nmax-duration = '10m'\nsplit = 4\n\
-                    region = ['eu', 'us']\nauction = true\nspot = false\nout = 'out/a.txt'";
+                    region = ['eu', 'us']\nauction = true\nspot = false\nout = 'out/a.txt'\n\
+                    prefer = 'time'\nprecision = ['f32']\nruntime = ['cpu']\nown-region = 'eu'";
         let task = task(said).unwrap();
         assert_eq!(task.wanted.program.as_deref(), Some(Path::new("train.py")));
         assert_eq!(task.wanted.input.as_deref(), Some(Path::new("data")));
@@ -335,6 +341,9 @@ mod tests {
         assert_eq!(task.split, Some(4));
         let wishes = task.wanted.wishes().unwrap();
         assert_eq!(wishes.copies, Some(2));
+        assert_eq!((wishes.weights.time.get(), wishes.region.as_str()), (500, "eu"));
+        assert_eq!(wishes.runtimes, opengpu_types::Set::of(&[opengpu_types::Runtime::Cpu]));
+        assert_eq!(wishes.precisions, opengpu_types::Set::of(&[opengpu_types::Precision::F32]));
         assert_eq!(wishes.allocating, Some(opengpu_types::Allocating::Auction));
         assert_eq!(
             (wishes.longest, wishes.regions.len()),

@@ -231,7 +231,7 @@ mod tests {
         Task {
             client: Address::ZERO,
             contact: Contact { session: SessionKey([1; 32]), sealing, relay: Text::default() },
-            spec: crate::Wishes::new(budget).spec(&program, ArtifactId::of(b"")),
+            spec: crate::Wishes::new(budget).spec(&program, ArtifactId::of(b""), Amount::ONE),
             budget,
             deposited: Amount::whole(1),
             paid: Amount::ZERO,

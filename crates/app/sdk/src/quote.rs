@@ -3,7 +3,7 @@
 use opengpu_client::market::StandingOffer;
 use opengpu_market::fit::{Candidate, Demand, Mismatch, mismatches};
 use opengpu_market::score::{Pace, predict};
-use opengpu_types::{Address, Amount, Class, Millis, Permille, Spec};
+use opengpu_types::{Address, Amount, Class, Millis, Permille, Region, Spec};
 
 /// A standing offer as one task sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct Quoted {
     pub cost: Amount,
     /// How reliable the provider was.
     pub reliability: Permille,
+    /// Where it is; empty if it does not say.
+    pub region: Region,
 }
 
 /// What the market says of a task.
@@ -85,7 +87,8 @@ fn quoted(
     let rate = offer.rate.in_tokens(dollar);
     let cost = rate.and_then(|rate| Some((rate, rate.mul_div(time, 1_000)?)));
     let (rate, cost) = cost.ok_or_else(|| vec!["no amount is so large".to_owned()])?;
-    Ok(Quoted { provider: *provider, rate, predicted, cost, reliability: *reliability })
+    let (provider, reliability, region) = (*provider, *reliability, offer.region.clone());
+    Ok(Quoted { provider, rate, predicted, cost, reliability, region })
 }
 
 #[cfg(test)]
@@ -130,7 +133,7 @@ mod tests {
     fn look(escrow: u64, offers: &[StandingOffer], copies: Option<u8>) -> Quote {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/sha256-search");
         let wishes = Wishes { copies, ..Wishes::new(Money::tokens(Amount::whole(escrow))) };
-        let spec = wishes.spec(&Program::open(&folder).unwrap(), ArtifactId::of(b""));
+        let spec = wishes.spec(&Program::open(&folder).unwrap(), ArtifactId::of(b""), DOLLAR);
         quote(&spec, Amount::whole(escrow), &CLIENT, offers, DOLLAR)
     }
 

@@ -4,7 +4,8 @@ use opengpu_exec::Program;
 use opengpu_exec::program::Class as ProgramClass;
 use opengpu_types::{
     Address, Allocating, Amount, ArtifactId, Class, DeviceClass, Eyes, List, MOST_WISHES, Measure,
-    Millis, Money, Permille, Region, Requirements, Set, Spec, Trust, Weights, Work,
+    Millis, Money, Permille, Precision, Region, Requirements, Runtime, Set, Spec, Trust, Weights,
+    Work,
 };
 
 /// Budgets below this, in tokens, do not wait for an auction.
@@ -51,6 +52,12 @@ pub struct Wishes {
     pub allowed: List<Address, MOST_WISHES>,
     /// Not these.
     pub denied: List<Address, MOST_WISHES>,
+    /// What other things than money are worth.
+    pub weights: Weights,
+    /// Only devices that compute with all of these.
+    pub precisions: Set<Precision>,
+    /// Only devices that are reached by all of these.
+    pub runtimes: Set<Runtime>,
     /// Where the client is; empty if it does not say.
     pub region: Region,
     /// How long a provider is looked for.
@@ -77,13 +84,23 @@ impl Wishes {
             reliability: Permille::ZERO,
             allowed: List::empty(),
             denied: List::empty(),
+            weights: Self::WEIGHTS,
+            precisions: Set::NONE,
+            runtimes: Set::NONE,
             region: Region::default(),
             patience: PATIENCE,
         }
     }
 
-    /// The task for this program and input.
-    pub fn spec(&self, program: &Program, input: ArtifactId) -> Spec {
+    /// What other things than money are worth if nothing is said.
+    pub const WEIGHTS: Weights = Weights {
+        time: Permille::constant(100),
+        reliability: Permille::constant(100),
+        proximity: Permille::constant(50),
+    };
+
+    /// The task for this program and input, where a dollar is so many tokens.
+    pub fn spec(&self, program: &Program, input: ArtifactId, dollar: Amount) -> Spec {
         let limit = u64::try_from(program.manifest.limits.time.as_millis()).unwrap_or(u64::MAX);
         let memory = u32::try_from(program.manifest.limits.memory >> 20).unwrap_or(u32::MAX);
         Spec {
@@ -96,8 +113,8 @@ impl Wishes {
                 devices: self.devices,
                 memory: self.memory.unwrap_or(memory).max(1),
                 classes: self.classes.clone(),
-                precisions: Set::NONE,
-                runtimes: Set::NONE,
+                precisions: self.precisions,
+                runtimes: self.runtimes,
                 regions: self.regions.clone(),
                 reliability: self.reliability,
                 trust: self.trust,
@@ -112,20 +129,17 @@ impl Wishes {
                 (None, None) => class(program.manifest.class),
             },
             eyes: self.eyes,
-            allocating: self.allocating.unwrap_or_else(|| self.usual()),
-            weights: Weights {
-                time: Permille::constant(100),
-                reliability: Permille::constant(100),
-                proximity: Permille::constant(50),
-            },
+            allocating: self.allocating.unwrap_or_else(|| self.usual(dollar)),
+            weights: self.weights,
             region: self.region.clone(),
             patience: self.patience,
         }
     }
 
     /// An auction takes some seconds, which a small budget is not worth.
-    fn usual(&self) -> Allocating {
-        if self.budget.amount < SMALL { Allocating::Spot } else { Allocating::Auction }
+    fn usual(&self, dollar: Amount) -> Allocating {
+        let small = self.budget.in_tokens(dollar).is_some_and(|budget| budget < SMALL);
+        if small { Allocating::Spot } else { Allocating::Auction }
     }
 }
 
@@ -149,7 +163,10 @@ const fn class(class: ProgramClass) -> Class {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opengpu_types::RateUnit;
     use std::path::Path;
+
+    const DOLLAR: Amount = Amount::whole(2);
 
     fn program() -> Program {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/sha256-search");
@@ -160,7 +177,7 @@ mod tests {
     fn a_task_says_what_the_program_needs_and_the_client_wishes() {
         let (program, input) = (program(), ArtifactId::of(b"input"));
         let wishes = Wishes::new(Money::tokens(Amount::whole(2)));
-        let spec = wishes.spec(&program, input);
+        let spec = wishes.spec(&program, input, DOLLAR);
         assert_eq!((spec.program, spec.input), (program.id, input));
         assert_eq!(spec.segments, program.manifest.segments);
         assert_eq!(spec.requirements.kind, program.manifest.kind);
@@ -171,8 +188,12 @@ mod tests {
         assert!(spec.work.amount > 0);
 
         let large = Wishes::new(Money::tokens(Amount::whole(50)));
-        assert_eq!(large.spec(&program, input).allocating, Allocating::Auction);
+        assert_eq!(large.spec(&program, input, DOLLAR).allocating, Allocating::Auction);
+        // Two dollars are four tokens here, and three are six.
+        let usd = |amount| Money { amount: Amount::whole(amount), unit: RateUnit::Usd };
+        let dollars = |amount| Wishes::new(usd(amount)).spec(&program, input, DOLLAR).allocating;
+        assert_eq!((dollars(2), dollars(3)), (Allocating::Spot, Allocating::Auction));
         let copied = Wishes { copies: Some(3), ..wishes };
-        assert_eq!(copied.spec(&program, input).class, Class::Replicate(3));
+        assert_eq!(copied.spec(&program, input, DOLLAR).class, Class::Replicate(3));
     }
 }

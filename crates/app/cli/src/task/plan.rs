@@ -61,8 +61,8 @@ impl Plan {
         }
         let budget = many::share(wanted.budget(), count)?;
         let wishes = Wishes { budget, ..wanted.wishes()? };
-        let spec = wishes.spec(&program, ArtifactId::of(&input));
         let parameters: MarketParameters = context.rpc.parameters()?.parameters.market;
+        let spec = wishes.spec(&program, ArtifactId::of(&input), parameters.dollar);
         let large = || Complaint::usage("the budget is larger than money can be");
         let escrow = budget.in_tokens(parameters.dollar).ok_or_else(large)?;
         let lock = parameters.client_lock.of(escrow);
@@ -100,6 +100,7 @@ impl Plan {
                 "predicted_ms": it.predicted.0,
                 "cost": it.cost.to_string(),
                 "reliability_permille": it.reliability.get(),
+                "region": it.region.as_str(),
             })
         });
         let others = self.quote.others.iter();
@@ -167,9 +168,10 @@ impl Plan {
                 span(it.predicted),
                 it.cost.to_string(),
                 percent(it.reliability),
+                if it.region.as_str().is_empty() { "-".to_owned() } else { it.region.to_string() },
             ]
         });
-        table(["would run it", "rate", "predicted", "costs", "reliable"], rows)
+        table(["would run it", "rate", "predicted", "costs", "reliable", "region"], rows)
     }
 
     /// A spot task that nobody would take is not worth a fee.

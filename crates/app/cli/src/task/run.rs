@@ -93,11 +93,11 @@ pub(crate) fn run(context: &Context, mut arguments: Arguments) -> Result<()> {
         attend_in_background(context, id)?;
         let json = json!({ "task": id.to_string() });
         context.output.show(&json, |_| id.to_string())?;
-        context.output.note(how_to_return(id));
+        context.output.note(how_to_return(id, &name));
         return Ok(());
     }
     let place = Place { target, shape: plan.program.manifest.picture };
-    attend(context, &client, id, &place)
+    attend(context, &client, id, &name, &place)
 }
 
 /// The tasks that can be named here.
@@ -137,20 +137,26 @@ fn run_split(context: &Context, arguments: &Arguments, name: &str, parts: u8) ->
 }
 
 /// Attends a task until its end, or until the user leaves.
-fn attend(context: &Context, client: &Client, id: TaskId, place: &Place<'_>) -> Result<()> {
+fn attend(
+    context: &Context,
+    client: &Client,
+    id: TaskId,
+    name: &str,
+    place: &Place<'_>,
+) -> Result<()> {
     let left = attendance::left_by_signal()?;
     let attended = attendance::attend(context, client, id, &left)?;
     match attended.context("another process attends this task")? {
         Attended::Left => {
             attend_in_background(context, id)?;
             if matches!(place.target, exec::Target::Nowhere) {
-                context.output.note(format!("The task goes on. {}", how_to_return(id)));
+                context.output.note(format!("The task goes on. {}", how_to_return(id, name)));
                 return Ok(());
             }
             // Whoever waits for the output must not take it for there.
             let complaint =
                 Complaint::new(Exit::Failed, "left; the task goes on, without its output");
-            Err(complaint.hint(how_to_return(id)).into())
+            Err(complaint.hint(how_to_return(id, name)).into())
         }
         Attended::Ended { task, output } => {
             pull::conclude(context, client, id, &task, output, place)
@@ -158,9 +164,10 @@ fn attend(context: &Context, client: &Client, id: TaskId, place: &Place<'_>) -> 
     }
 }
 
-fn how_to_return(id: TaskId) -> String {
+fn how_to_return(id: TaskId, name: &str) -> String {
     format!(
-        "Watch it: opengpu logs -f {id}; fetch its output: opengpu pull {id}; end it: opengpu stop {id}"
+        "Watch it: opengpu logs -f {id}; fetch its output: opengpu pull {id}; end it: opengpu stop \
+         {id} --from {name}"
     )
 }
 

@@ -9,12 +9,12 @@ use crate::{
     values,
 };
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use opengpu_exec::Program;
 use opengpu_sdk::{Check, Wishes};
 use opengpu_types::{
-    Address, Allocating, Amount, DeviceClass, Eyes, List, Measure, Millis, Money, Permille, Region,
-    Trust, Work,
+    Address, Allocating, Amount, DeviceClass, Eyes, List, Measure, Millis, Money, Permille,
+    Precision, Region, Runtime, Set, Trust, Weights, Work,
 };
 use std::path::{Path, PathBuf};
 
@@ -86,6 +86,23 @@ pub(crate) struct Wanted {
     /// Not this provider; may be repeated.
     #[arg(long = "not", value_name = "ADDRESS")]
     denied: Vec<Address>,
+    /// What counts more than usual beside the price: time, reliability, or being near you; or nothing
+    /// beside the price.
+    #[arg(long, value_name = "WHAT", conflicts_with = "weights")]
+    prefer: Option<Prefer>,
+    /// The same in thousandths of the budget that the worst of each costs: time, reliability and
+    /// nearness [default: 100,100,50].
+    #[arg(long, value_name = "TIME,RELIABILITY,NEARNESS", value_parser = weights)]
+    weights: Option<Weights>,
+    /// Only devices that compute with this: f64, f32, f16, bf16 or int8; may be repeated.
+    #[arg(long = "precision", value_name = "PRECISION")]
+    precisions: Vec<Precision>,
+    /// Only devices that are reached by this: cpu, wgpu, cuda, rocm or metal; may be repeated.
+    #[arg(long = "runtime", value_name = "RUNTIME")]
+    runtimes: Vec<Runtime>,
+    /// Where you are; without it no provider is nearer than another.
+    #[arg(long, value_name = "REGION")]
+    own_region: Option<Region>,
     /// How long a provider is looked for [default: 60s].
     #[arg(long, value_name = "TIME", value_parser = values::span)]
     seek: Option<Millis>,
@@ -136,6 +153,12 @@ impl Wanted {
             reliability: self.reliability.or(base.reliability),
             providers: self.providers,
             denied: self.denied,
+            // What is preferred decides the weights, so the two are one choice.
+            weights: if self.prefer.is_some() { None } else { self.weights.or(base.weights) },
+            prefer: if self.weights.is_some() { None } else { self.prefer.or(base.prefer) },
+            precisions: either(self.precisions, base.precisions),
+            runtimes: either(self.runtimes, base.runtimes),
+            own_region: self.own_region.or(base.own_region),
             seek: self.seek.or(base.seek),
             check: self.check.or(base.check),
         }
@@ -207,10 +230,56 @@ impl Wanted {
             reliability: self.reliability.unwrap_or(Permille::ZERO),
             allowed: few(&self.providers, "--provider")?,
             denied: few(&self.denied, "--not")?,
+            weights: match (self.weights, self.prefer) {
+                (Some(weights), _) => weights,
+                (None, prefer) => prefer.map_or(Wishes::WEIGHTS, Prefer::weights),
+            },
+            precisions: Set::of(&self.precisions),
+            runtimes: Set::of(&self.runtimes),
+            region: self.own_region.clone().unwrap_or_default(),
             patience: self.seek.unwrap_or(SEEK),
             ..Wishes::new(self.budget())
         })
     }
+}
+
+/// What counts more than usual beside the price.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Prefer {
+    /// Nothing.
+    Price,
+    /// That it is soon over.
+    Time,
+    /// That the provider was there for others.
+    Reliability,
+    /// That it is near.
+    Near,
+}
+
+impl Prefer {
+    /// Half of the budget for what is preferred.
+    const fn weights(self) -> Weights {
+        const NOTHING: Permille = Permille::ZERO;
+        const MUCH: Permille = Permille::constant(500);
+        let usual = Wishes::WEIGHTS;
+        match self {
+            Self::Price => Weights { time: NOTHING, reliability: NOTHING, proximity: NOTHING },
+            Self::Time => Weights { time: MUCH, ..usual },
+            Self::Reliability => Weights { reliability: MUCH, ..usual },
+            Self::Near => Weights { proximity: MUCH, ..usual },
+        }
+    }
+}
+
+/// Three shares.
+fn weights(text: &str) -> Result<Weights, String> {
+    let wrong = || format!("`{text}` is not three numbers from 0 to 1000, such as 100,100,50");
+    let parts: Vec<_> = text
+        .split(',')
+        .map(|part| part.trim().parse().ok().and_then(Permille::new).ok_or_else(wrong))
+        .collect::<Result<_, _>>()?;
+    let &[time, reliability, proximity] = parts.as_slice() else { return Err(wrong()) };
+    Ok(Weights { time, reliability, proximity })
 }
 
 fn either<T>(given: Vec<T>, base: Vec<T>) -> Vec<T> {
@@ -269,6 +338,26 @@ mod tests {
         assert_eq!(mixed.program.as_deref(), Some(Path::new("own")));
         assert_eq!(mixed.input.as_deref(), Some(Path::new("b")));
         assert_eq!(mixed.arguments, ["y", "z"]);
+    }
+
+    #[test]
+    fn what_counts_beside_the_price_is_a_word_or_three_numbers() {
+        let weights = |words: &[&str]| {
+            let Weights { time, reliability, proximity } =
+                line(&[&["own"], words].concat()).wishes().unwrap().weights;
+            [time, reliability, proximity].map(Permille::get)
+        };
+        assert_eq!(weights(&[]), [100, 100, 50]);
+        assert_eq!(weights(&["--prefer", "price"]), [0, 0, 0]);
+        assert_eq!(weights(&["--prefer", "near"]), [100, 100, 500]);
+        assert_eq!(weights(&["--weights", "1, 20,1000"]), [1, 20, 1000]);
+        for wrong in ["1,2", "1,2,3,4", "1,2,1001", "a,b,c"] {
+            assert!(super::weights(wrong).is_err(), "{wrong}");
+        }
+        let base = line(&["own", "--prefer", "time", "--own-region", "eu", "--runtime", "cpu"]);
+        let wishes = line(&["name", "--weights", "1,2,3"]).over(base).wishes().unwrap();
+        assert_eq!(wishes.weights.time.get(), 1, "the two are one choice");
+        assert_eq!((wishes.region.as_str(), wishes.runtimes), ("eu", Set::of(&[Runtime::Cpu])));
     }
 
     #[test]

@@ -196,6 +196,31 @@ fn e2e_several_tasks_have_one_plan_and_can_be_left() {
 }
 
 #[test]
+fn e2e_ctrl_c_leaves_a_task_and_says_how_to_end_it() {
+    let scene = Scene::new("1");
+    let slow = "import sys, time\nprint('here', file=sys.stderr, flush=True)\ntime.sleep(60)\n";
+    scene.write("slow.py", slow);
+    let arguments = scene.arguments(&["run", "slow.py", "--from", "alice"]);
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let mut command = opengpu(scene.home(), &arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.ends_with("lease 0 | here")));
+    let mut interrupt = std::process::Command::new("kill");
+    interrupt.args(["-INT", &child.id().to_string()]);
+    assert!(interrupt.status().unwrap().success());
+    let hint = lines.find(|line| line.starts_with("The task goes on.")).unwrap();
+    assert!(child.wait().unwrap().success(), "{hint}");
+    // What it says works as it stands.
+    let (_, stop) = hint.split_once("end it: opengpu ").unwrap();
+    let stopped = scene.run(&stop.split(' ').collect::<Vec<_>>());
+    assert_eq!(stopped.status.code(), Some(0), "{}", text(&stopped));
+    let task = stop.split(' ').nth(1).unwrap();
+    until("its end", || on_chain(&scene, task).is_closed());
+}
+
+#[test]
 fn e2e_another_provider_goes_on_when_the_first_one_is_killed() {
     let scene = Scene::new("0");
     scene.write("long.txt", LONG);

@@ -55,7 +55,7 @@ impl Submitter {
             work: Some(Work { amount: 1_000, measure: Measure::Integers }),
             ..Wishes::new(budget)
         };
-        let spec = wishes.spec(program, ArtifactId::of(input));
+        let spec = wishes.spec(program, ArtifactId::of(input), Amount::ONE);
         let packed = self.client.pack(program, input, None, spec).map_err(failed)?;
         let id = self.client.submit(&self.owner, &packed, budget, BUDGET).map_err(failed)?;
         let attended = self.client.attend(id, &AtomicBool::new(false), &mut |_, _| {});

@@ -65,8 +65,8 @@ impl Tour<'_> {
         let input = input::read(&program, None)?;
         let wishes =
             Wishes { allocating: Some(Allocating::Auction), ..Wishes::new(Money::tokens(BUDGET)) };
-        let spec = wishes.spec(&program, ArtifactId::of(&input));
         let dollar = self.rpc.parameters()?.parameters.market.dollar;
+        let spec = wishes.spec(&program, ArtifactId::of(&input), dollar);
         let offers = market::offers(&self.rpc)?;
         let quote = quote(&spec, BUDGET, &self.address(from)?, &offers, dollar);
         let best = quote.fitting.first().with_context(|| format!("nobody runs it: {quote:?}"))?;
