@@ -179,19 +179,19 @@ fn task_json(id: TaskId, task: &Task) -> Value {
 
 /// Cancels a task; what was done is paid, the rest comes back.
 pub(crate) fn stop(context: &Context, stop: &Stop) -> Result<()> {
-    open(context, stop.task)?;
+    let sending = stop.sending.by(context, open(context, stop.task)?.client)?;
     let operation = MarketOperation::CancelTask { task: stop.task };
     let facts = Facts::ask(&context.rpc)?;
-    send(context, &stop.sending, &facts, vec![Operation::Market(operation)])
+    send(context, &sending, &facts, vec![Operation::Market(operation)])
 }
 
 /// Adds tokens to a task.
 pub(crate) fn top_up(context: &Context, top_up: &TopUp) -> Result<()> {
-    open(context, top_up.task)?;
+    let sending = top_up.sending.by(context, open(context, top_up.task)?.client)?;
     let TopUp { task, amount, .. } = *top_up;
     let operation = MarketOperation::TopUp { task, amount };
     let facts = Facts::ask(&context.rpc)?;
-    send(context, &top_up.sending, &facts, vec![Operation::Market(operation)])
+    send(context, &sending, &facts, vec![Operation::Market(operation)])
 }
 
 /// A task that has not ended.

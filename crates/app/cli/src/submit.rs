@@ -24,7 +24,7 @@ use serde_json::json;
 use std::{path::PathBuf, time::Duration};
 
 /// Options of every command that sends a transaction.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Transaction options")]
 pub(crate) struct Sending {
     /// Key that signs: its name, or with --unsigned the address of an Ethereum wallet.
@@ -79,6 +79,16 @@ impl Sending {
             Some(account) => context.address(account),
             None => context.address(&signer_name(context, self)?),
         }
+    }
+
+    /// The same, with the key of an account if none is named and it is here.
+    pub(crate) fn by(&self, context: &Context, account: Address) -> Result<Self> {
+        let mut sending = self.clone();
+        if sending.from.is_none() && sending.account.is_none() {
+            let own = context.keystore.list()?.into_iter().find(|key| key.address == account);
+            sending.from = own.map(|key| key.name);
+        }
+        Ok(sending)
     }
 
     /// The same, for a transaction that discharges a duty.
