@@ -11,6 +11,7 @@
 
 mod backup;
 mod clocks;
+mod commands;
 mod deaths;
 mod dev;
 mod disk;

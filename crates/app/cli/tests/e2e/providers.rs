@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::{
     io::{BufRead as _, BufReader},
     path::Path,
-    process::{Child, Stdio},
+    process::{Child, Output, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -38,6 +38,11 @@ impl Running {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(self.0.as_ref().unwrap()), signal).unwrap();
+    }
+
+    /// Waits until it ends by itself: what it said, and its exit code.
+    pub(crate) fn ended(mut self) -> Output {
+        self.0.take().unwrap().wait_with_output().unwrap()
     }
 
     /// Ends it as a loss of power would.
