@@ -7,15 +7,12 @@ use opengpu_sim::network::{Breach, Canary, Scenario, run, run_canary};
 fn replay(scenario: Scenario) {
     let kept = include_str!("../seeds/kept.txt").lines();
     let seeds = kept.filter_map(|line| line.split('#').next()?.split_whitespace().next());
-    for seed in seeds.map(|seed| seed.parse().unwrap()) {
-        match run(scenario, seed) {
-            Ok(report) => {
-                let ended: u64 = report.ended.values().sum();
-                assert_eq!(report.tasks, ended, "seed {seed}");
-                assert_eq!(report.tasks > 0, scenario == Scenario::Market, "seed {seed}");
-            }
-            Err(breach) => panic!("seed {seed}: {breach}"),
-        }
+    for seed in seeds.map(|seed| seed.parse().expect("a kept seed is a number")) {
+        let report = run(scenario, seed).map_err(|breach| format!("seed {seed}: {breach}"));
+        let report = report.expect("a kept seed passes");
+        let ended: u64 = report.ended.values().sum();
+        assert_eq!(report.tasks, ended, "seed {seed}");
+        assert_eq!(report.tasks > 0, scenario == Scenario::Market, "seed {seed}");
     }
 }
 

@@ -170,9 +170,9 @@ pub(crate) fn run(context: &Context, folder: &Folder, arguments: &Arguments) -> 
     })?;
     if settings.idle_only {
         let sight = start::sight();
-        context.output.note(&format!("The owner {}.", report::noticed(sight)));
+        context.output.note(format!("The owner {}.", report::noticed(sight)));
         if sight != Sight::Inputs {
-            context.output.note(&format!("Warning: {}.", report::UNSEEN));
+            context.output.note(format!("Warning: {}.", report::UNSEEN));
         }
     }
     context.output.note("Read its provider.toml, then `opengpu provider start --wallet NAME`.");

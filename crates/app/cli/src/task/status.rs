@@ -111,7 +111,7 @@ impl Moving {
 
 /// A size for people.
 pub(super) fn bytes(count: u64) -> String {
-    let tenths = |unit: u64| count.saturating_mul(10) / unit;
+    let tenths = |unit: u64| count.saturating_mul(10).checked_div(unit).unwrap_or(0);
     let (tenths, name) = match count {
         0..1_024 => return format!("{count} B"),
         1_024..1_048_576 => (tenths(1 << 10), "KiB"),

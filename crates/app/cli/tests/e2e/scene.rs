@@ -83,7 +83,7 @@ impl Scene {
         Rpc::new(&self.node)
     }
 
-    fn arguments(&self, command: &[&str]) -> Vec<String> {
+    pub(crate) fn arguments(&self, command: &[&str]) -> Vec<String> {
         let flags = ["--home", "dev", "--node", &self.node, "--yes"].map(str::to_owned);
         flags.into_iter().chain(command.iter().map(|word| (*word).to_owned())).collect()
     }

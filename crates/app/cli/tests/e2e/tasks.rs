@@ -6,7 +6,10 @@ use crate::{
     scene::{LONG, SHORT, Scene, example},
 };
 use serde_json::Value;
-use std::process::Stdio;
+use std::{
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+};
 
 #[test]
 fn e2e_a_program_runs_on_the_network_and_its_receipt_is_checked_offline() {
@@ -113,15 +116,13 @@ fn e2e_what_a_script_says_is_seen_while_it_runs_and_why_it_failed() {
     scene.write("slow.py", slow);
     let detached = scene.json(&["run", "slow.py", "--from", "alice", "--detach"]);
     let task = detached["task"].as_str().unwrap();
-    let arguments = scene.arguments(&["logs", "-f", task]);
-    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    let mut command = opengpu(scene.home(), &arguments);
+    let mut command = scene.command(&["logs", "-f", task]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let said = lines.find(|line| line.contains("lease 0 | ")).unwrap();
     assert!(said.ends_with("lease 0 | epoch 1"), "{said}");
-    assert!(!on_chain(&scene, task).is_closed(), "it still runs");
+    assert!(!scene.on_chain(task).is_closed(), "it still runs");
     let rest: Vec<_> = lines.collect();
     assert!(child.wait().unwrap().success(), "{rest:?}");
     let told = rest.join("\n");
@@ -193,31 +194,6 @@ fn e2e_several_tasks_have_one_plan_and_can_be_left() {
     let tasks = left["tasks"].as_array().unwrap().iter().map(|task| task.as_str().unwrap());
     let outputs = tasks.map(|task| scene.run(&["pull", task, "--out", "-"]).stdout);
     assert_eq!(outputs.collect::<Vec<_>>(), [b"one\n", b"two\n"]);
-}
-
-#[test]
-fn e2e_ctrl_c_leaves_a_task_and_says_how_to_end_it() {
-    let scene = Scene::new("1");
-    let slow = "import sys, time\nprint('here', file=sys.stderr, flush=True)\ntime.sleep(60)\n";
-    scene.write("slow.py", slow);
-    let arguments = scene.arguments(&["run", "slow.py", "--from", "alice"]);
-    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    let mut command = opengpu(scene.home(), &arguments);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(lines.any(|line| line.ends_with("lease 0 | here")));
-    let mut interrupt = std::process::Command::new("kill");
-    interrupt.args(["-INT", &child.id().to_string()]);
-    assert!(interrupt.status().unwrap().success());
-    let hint = lines.find(|line| line.starts_with("The task goes on.")).unwrap();
-    assert!(child.wait().unwrap().success(), "{hint}");
-    // What it says works as it stands.
-    let (_, stop) = hint.split_once("end it: opengpu ").unwrap();
-    let stopped = scene.run(&stop.split(' ').collect::<Vec<_>>());
-    assert_eq!(stopped.status.code(), Some(0), "{}", text(&stopped));
-    let task = stop.split(' ').nth(1).unwrap();
-    until("its end", || on_chain(&scene, task).is_closed());
 }
 
 #[test]
