@@ -13,13 +13,13 @@ use std::process::Command;
 pub(crate) struct Arguments {
     /// For how long processes are killed; 20 kills a minute are wanted.
     #[arg(long, default_value_t = 3.0)]
-    minutes: f64,
+    pub(crate) minutes: f64,
     /// Clients, each with a task at a time; with more than the four providers some wait for one.
     #[arg(long, default_value_t = 5)]
-    clients: u8,
+    pub(crate) clients: u8,
     /// Decides who is killed; the binary draws and prints one when it is absent.
     #[arg(long)]
-    seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {

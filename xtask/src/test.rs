@@ -6,7 +6,7 @@
 
 use crate::cargo::{self, Profile, cargo};
 use crate::packages::{self, Requirement};
-use crate::{hostile, kernels, models, process, sim, soak, tidy};
+use crate::{chaos, hostile, kernels, models, process, sim, soak, tidy};
 use anyhow::{Result, bail};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ struct Step {
     run: fn(&mut Tally) -> Result<()>,
 }
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step { name: "tools", run: |_| tools() },
     Step { name: "fmt", run: fmt },
     Step { name: "clippy", run: clippy },
@@ -35,6 +35,7 @@ const STEPS: [Step; 12] = [
     Step { name: "doctests", run: doctests },
     Step { name: "sim", run: short_sim },
     Step { name: "soak", run: short_soak },
+    Step { name: "chaos", run: short_chaos },
     Step { name: "kernels", run: short_kernels },
     Step { name: "hostile", run: |_| hostile::run(&hostile::Arguments { only: None }) },
     Step { name: "docs", run: docs },
@@ -46,6 +47,11 @@ const SHORT_SIM_SEEDS: u64 = 5;
 /// rare refusal within seconds of a debug build is chance. The tests of `opengpu-sim` demand coverage
 /// of fixed seeds.
 const SHORT_SOAK_SECONDS: u64 = 4;
+
+/// Enough for some kills; how many is not judged in less than a minute.
+const SHORT_CHAOS_MINUTES: f64 = 0.25;
+/// Few, so that the last tasks end soon.
+const SHORT_CHAOS_CLIENTS: u8 = 3;
 
 /// Kernels of the short comparison.
 const SHORT_KERNELS: u64 = 100;
@@ -173,6 +179,11 @@ fn short_sim(_: &mut Tally) -> Result<()> {
 fn short_soak(_: &mut Tally) -> Result<()> {
     let arguments = soak::Arguments { seconds: SHORT_SOAK_SECONDS, seed: None };
     soak::run(&arguments, Profile::Dev)
+}
+
+fn short_chaos(_: &mut Tally) -> Result<()> {
+    let (minutes, clients) = (SHORT_CHAOS_MINUTES, SHORT_CHAOS_CLIENTS);
+    chaos::run(&chaos::Arguments { minutes, clients, seed: None })
 }
 
 fn short_kernels(_: &mut Tally) -> Result<()> {
