@@ -292,7 +292,7 @@ mod tests {
         let wishes = Wishes::new(Money::tokens(Amount::whole(1)));
         let pack = |home: usize, input: &[u8]| {
             let rpc = Rpc::new("http://127.0.0.1:1");
-            let spec = wishes.spec(&program, ArtifactId::of(input));
+            let spec = wishes.spec(&program, ArtifactId::of(input), Amount::whole(1));
             let client = Client::open(homes[home].path(), &rpc, ChainId(7)).unwrap();
             let delivery = client.pack(&program, input, None, spec).unwrap().delivery;
             (delivery.input, delivery.input_key)

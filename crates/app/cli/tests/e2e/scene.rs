@@ -231,9 +231,12 @@ impl Scene {
     }
 }
 
-/// Paid and refunded of every end of a task, and what was paid at every end of each lease.
-fn closings(rpc: &Rpc, id: TaskId) -> (Vec<(Amount, Amount)>, BTreeMap<u8, Vec<Amount>>) {
-    let (mut ends, mut leases) = (Vec::new(), BTreeMap::<_, Vec<_>>::new());
+/// What was paid at every end of each lease.
+type LeaseEnds = BTreeMap<u8, Vec<Amount>>;
+
+/// Paid and refunded of every end of a task, and the ends of its leases.
+fn closings(rpc: &Rpc, id: TaskId) -> (Vec<(Amount, Amount)>, LeaseEnds) {
+    let (mut ends, mut leases) = (Vec::new(), LeaseEnds::new());
     for height in 1..=rpc.status().unwrap().height.0 {
         let receipts = rpc.receipts(Height(height)).unwrap();
         let applied = receipts.iter().filter(|receipt| receipt.outcome == Outcome::Applied);
