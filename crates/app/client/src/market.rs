@@ -2,7 +2,9 @@
 
 use crate::{Rpc, RpcError};
 use opengpu_market::reputation;
-use opengpu_types::{Address, Amount, Entry, Key, Millis, Offer, Permille, Shelved, Task, TaskId};
+use opengpu_types::{
+    Address, Amount, Entry, Key, Millis, Offer, Permille, Reputation, Shelved, Task, TaskId,
+};
 use opengpu_verify::ladder;
 
 /// An offer that stands on a shelf, with what the chain knows of it.
@@ -27,10 +29,7 @@ pub struct StandingOffer {
 /// All standing offers, in the sequence of shelves.
 pub fn offers(rpc: &Rpc) -> Result<Vec<StandingOffer>, RpcError> {
     let parameters = rpc.parameters()?.parameters.market;
-    let now = match rpc.entry(&Key::Chain)? {
-        Some(Entry::Chain(chain)) => chain.time,
-        _ => Millis(0),
-    };
+    let now = now(rpc)?;
     let count = match rpc.entry(&Key::Shelves)? {
         Some(Entry::Shelves(count)) => count,
         _ => 0,
@@ -59,6 +58,25 @@ pub fn offers(rpc: &Rpc) -> Result<Vec<StandingOffer>, RpcError> {
         }
     }
     Ok(offers)
+}
+
+/// How reliable a client was, as the chain counts it.
+pub fn reliability(rpc: &Rpc, client: Address) -> Result<Permille, RpcError> {
+    let half_life = rpc.parameters()?.parameters.market.half_life;
+    let mut record = match rpc.entry(&Key::Client(client))? {
+        Some(Entry::Client(client)) => client.reputation,
+        _ => Reputation::default(),
+    };
+    reputation::refresh(&mut record, now(rpc)?, half_life);
+    Ok(reputation::reliability(&record))
+}
+
+/// The time of the chain.
+fn now(rpc: &Rpc) -> Result<Millis, RpcError> {
+    Ok(match rpc.entry(&Key::Chain)? {
+        Some(Entry::Chain(chain)) => chain.time,
+        _ => Millis(0),
+    })
 }
 
 /// The open tasks of an account.

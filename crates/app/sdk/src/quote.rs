@@ -1,9 +1,10 @@
 //! Which standing offers would take a task, what it would cost there, and why others do not.
 
-use opengpu_client::market::StandingOffer;
+use crate::client::{Client, ClientError};
+use opengpu_client::market::{self, StandingOffer};
 use opengpu_market::fit::{Candidate, Demand, Mismatch, mismatches};
 use opengpu_market::score::{Pace, predict};
-use opengpu_types::{Address, Amount, Class, Millis, Permille, Region, Spec};
+use opengpu_types::{Address, Amount, Class, Lease, Millis, Permille, Region, Spec, Task};
 
 /// A standing offer as one task sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,11 +32,12 @@ pub struct Quote {
     pub others: Vec<(Address, Vec<String>)>,
 }
 
-/// Looks at all standing offers for a task that puts in so many tokens.
+/// Looks at all standing offers for a task that puts in so many tokens, of a client that was so
+/// reliable.
 pub fn quote(
     spec: &Spec,
     escrow: Amount,
-    client: &Address,
+    client: (&Address, Permille),
     offers: &[StandingOffer],
     dollar: Amount,
 ) -> Quote {
@@ -50,21 +52,39 @@ pub fn quote(
     quote
 }
 
+impl Client {
+    /// The same for a task that is on chain, now: who would take it, and why others do not.
+    pub fn quote(&self, task: &Task) -> Result<Quote, ClientError> {
+        let dollar = self.rpc.parameters()?.parameters.market.dollar;
+        let left = task.budget.in_tokens(dollar).and_then(|budget| budget.minus(task.paid));
+        let client = (&task.client, market::reliability(&self.rpc, task.client)?);
+        let offers = market::offers(&self.rpc)?;
+        let mut quote = quote(&task.spec, left.unwrap_or_default(), client, &offers, dollar);
+        quote.without(&task.leases);
+        Ok(quote)
+    }
+}
+
+impl Quote {
+    /// Whoever had a lease of the task and lost it does not get it again.
+    fn without(&mut self, leases: &[Lease]) {
+        let had =
+            |who: &Address| leases.iter().any(|lease| lease.provider == *who && lease.is_closed());
+        let gone = self.fitting.extract_if(.., |quoted| had(&quoted.provider));
+        let why = || vec!["it had a lease of this task".to_owned()];
+        self.others.extend(gone.map(|quoted| (quoted.provider, why())));
+    }
+}
+
 fn quoted(
     spec: &Spec,
     escrow: Amount,
-    client: &Address,
+    (client, reliability): (&Address, Permille),
     standing: &StandingOffer,
     dollar: Amount,
 ) -> Result<Quoted, Vec<String>> {
+    let demand = Demand { client, requirements: &spec.requirements, reliability, dollar };
     let StandingOffer { provider, offer, free, pace, reliability, .. } = standing;
-    let demand = Demand {
-        client,
-        requirements: &spec.requirements,
-        // What the chain thinks of the client it says itself.
-        reliability: Permille::ALL,
-        dollar,
-    };
     let candidate = Candidate { provider, offer, free: *free, reliability: *reliability };
     let reasons = mismatches(&demand, &candidate);
     if !reasons.is_empty() {
@@ -134,7 +154,17 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/sha256-search");
         let wishes = Wishes { copies, ..Wishes::new(Money::tokens(Amount::whole(escrow))) };
         let spec = wishes.spec(&Program::open(&folder).unwrap(), ArtifactId::of(b""), DOLLAR);
-        quote(&spec, Amount::whole(escrow), &CLIENT, offers, DOLLAR)
+        let client = (&CLIENT, Permille::new(900).unwrap());
+        quote(&spec, Amount::whole(escrow), client, offers, DOLLAR)
+    }
+
+    #[test]
+    fn the_record_of_the_client_counts() {
+        let mut strict = standing(2, 1);
+        strict.offer.reliability = Permille::new(950).unwrap();
+        let found = look(1, &[strict], None);
+        assert!(found.fitting.is_empty(), "{found:?}");
+        assert!(found.others[0].1[0].contains("90"), "{found:?}");
     }
 
     #[test]

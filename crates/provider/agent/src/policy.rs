@@ -6,6 +6,7 @@
 use crate::hours::Hours;
 use opengpu_market::{
     fit::{Candidate, Demand, Mismatch, may_return, mismatches},
+    reputation,
     score::predicted,
 };
 use opengpu_types::{
@@ -192,14 +193,14 @@ impl Policy {
         })
     }
 
-    /// What is bid for a task, or why nothing is. What the chain knows of both sides' records it
-    /// checks itself.
+    /// What is bid for a task at a time, or why nothing is. What the chain knows of the client's record
+    /// it checks itself.
     pub fn rate_for(
         &self,
         task: &Task,
         (account, provider): (&Address, &Provider),
         open: usize,
-        market: &MarketParameters,
+        (market, now): (&MarketParameters, Millis),
     ) -> Result<Bid, Why> {
         if provider.status != ProviderStatus::Active {
             return Err(Why::NotActive);
@@ -216,9 +217,10 @@ impl Policy {
         if !share(task, market).is_some_and(|share| ladder::bears(provider, market, share)) {
             return Err(Why::TooLarge);
         }
+        let reliability = reliability(provider, market, now);
         let mut best = Why::NotActive;
         for (place, offered) in (0u8..).zip(&provider.offers) {
-            let reasons = against(task, account, offered, market);
+            let reasons = against(task, (account, reliability), offered, market);
             let rate = offered.offer.rate.in_tokens(market.dollar);
             best = match (reasons.is_empty(), rate) {
                 (false, _) => Why::Unfit(reasons),
@@ -244,10 +246,17 @@ pub const fn runs_here(task: &Task) -> bool {
     task.spec.segments > 0
 }
 
-/// What stands against a lease of an offer, beside both sides' records.
+/// How reliable a provider is at a time, as the chain counts it.
+pub(crate) fn reliability(provider: &Provider, market: &MarketParameters, now: Millis) -> Permille {
+    let mut record = provider.reputation;
+    reputation::refresh(&mut record, now, market.half_life);
+    reputation::reliability(&record)
+}
+
+/// What stands against a lease of an offer, beside the client's record.
 pub(crate) fn against(
     task: &Task,
-    account: &Address,
+    (account, reliability): (&Address, Permille),
     offered: &opengpu_types::Offered,
     market: &MarketParameters,
 ) -> Vec<Mismatch> {
@@ -258,8 +267,7 @@ pub(crate) fn against(
         dollar: market.dollar,
     };
     let free = offered.offer.devices.saturating_sub(offered.leased);
-    let candidate =
-        Candidate { provider: account, offer: &offered.offer, free, reliability: Permille::ALL };
+    let candidate = Candidate { provider: account, offer: &offered.offer, free, reliability };
     mismatches(&demand, &candidate)
 }
 
@@ -311,13 +319,14 @@ mod tests {
     #[test]
     fn a_bid_is_the_floor_and_every_refusal_has_its_reason() {
         type Change = fn(&mut Task, &mut Provider, &mut Policy);
-        let cases: [(Change, Result<(), &str>); 10] = [
+        let cases: [(Change, Result<(), &str>); 11] = [
             (|_, _, _| {}, Ok(())),
             (|task, _, _| task.spec.segments = 0, Err("work of this form")),
             (|_, provider, _| provider.status = ProviderStatus::Draining, Err("no leases now")),
             (|_, _, policy| policy.most_leases = 0, Err("are open")),
             (|task, _, _| task.spec.work.amount = u64::MAX, Err("longer than the client")),
             (|task, _, _| task.budget.amount = Amount(1), Err("less than the floor")),
+            (|task, _, _| task.spec.requirements.reliability = Permille::ALL, Err("of 1000")),
             (|_, provider, _| provider.offers.get_mut(0).unwrap().leased = 1, Err("no offer")),
             (
                 |task, provider, _| {
@@ -338,7 +347,8 @@ mod tests {
             let mut policy = fixture::policy();
             change(&mut task, &mut provider, &mut policy);
             let market = MarketParameters::LOCAL;
-            let found = policy.rate_for(&task, (&fixture::ACCOUNT, &provider), 0, &market);
+            let found =
+                policy.rate_for(&task, (&fixture::ACCOUNT, &provider), 0, (&market, Millis(0)));
             match expected {
                 Ok(()) => assert_eq!(found, Ok(Bid { offer: 0, rate: fixture::RATE })),
                 Err(words) => {

@@ -51,7 +51,7 @@ pub(super) fn attend(
     let mut failed = None;
     let attended = client.attend(id, left, &mut |lease, happening| {
         line.hear(&happening);
-        if let Some(text) = journal::words(lease, &happening) {
+        for text in journal::lines(client, id, lease, &happening) {
             failed = failed.take().or_else(|| journal.write(&text).err());
             line.note(context, &text);
         }

@@ -1,8 +1,9 @@
 //! What happened to a task, line by line: shown to whoever watches, and kept for `logs`.
 
+use super::plan;
 use crate::output::shown;
-use opengpu_sdk::Happening;
-use opengpu_types::{Millis, TaskPhase};
+use opengpu_sdk::{Client, Happening};
+use opengpu_types::{CloseReason, Millis, TaskId, TaskPhase};
 use std::{
     fs::{File, OpenOptions},
     io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _},
@@ -92,6 +93,21 @@ pub(super) fn words(lease: u8, happening: &Happening) -> Option<String> {
             return None;
         }
     })
+}
+
+/// What happens, with why nobody takes the task while that is the question.
+pub(super) fn lines(client: &Client, id: TaskId, lease: u8, happening: &Happening) -> Vec<String> {
+    let nobody = matches!(
+        happening,
+        Happening::Phase(
+            TaskPhase::Bidding { .. } | TaskPhase::Closed { reason: CloseReason::NoProvider, .. }
+        )
+    );
+    // Without an answer of the node there is nothing to tell of it.
+    let task = nobody.then(|| client.task(id).ok().flatten()).flatten();
+    let quote = task.and_then(|task| client.quote(&task).ok());
+    let why = quote.map(|quote| plan::nobody(&quote)).unwrap_or_default();
+    words(lease, happening).into_iter().chain(why).collect()
 }
 
 pub(super) fn now() -> Millis {

@@ -71,7 +71,7 @@ fn is_over(client: &Client, id: TaskId, left: &AtomicBool, shown: &mut Shown<'_>
     let Some(_attending) = record.attend()? else { return Ok(false) };
     let mut journal = journal::Journal::open(&record.journal())?;
     client.attend(id, left, &mut |lease, happening| {
-        if let Some(text) = journal::words(lease, &happening) {
+        for text in journal::lines(client, id, lease, &happening) {
             // What cannot be kept or shown now is told all the same at the end of the task.
             let _ = journal.write(&text);
             let _ = shown.show();

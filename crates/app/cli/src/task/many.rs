@@ -150,7 +150,7 @@ fn attend_one(context: &Context, client: &Client, id: TaskId, left: &AtomicBool)
     let _attending = record.attend()?.context("another process attends this task")?;
     let mut journal = journal::Journal::open(&record.journal())?;
     let attended = client.attend(id, left, &mut |lease, happening| {
-        if let Some(text) = journal::words(lease, &happening) {
+        for text in journal::lines(client, id, lease, &happening) {
             // What cannot be kept is told by the end all the same.
             let _ = journal.write(&text);
         }

@@ -67,7 +67,8 @@ impl Plan {
         let escrow = budget.in_tokens(parameters.dollar).ok_or_else(large)?;
         let lock = parameters.client_lock.of(escrow);
         let offers = market::offers(&context.rpc)?;
-        let quote = quote(&spec, escrow, &client, &offers, parameters.dollar);
+        let reliability = market::reliability(&context.rpc, client)?;
+        let quote = quote(&spec, escrow, (&client, reliability), &offers, parameters.dollar);
         let from =
             wanted.input.as_deref().map(|given| format!(" of {}", crate::input::shown(given)));
         let from = from.unwrap_or_default();
@@ -152,14 +153,7 @@ impl Plan {
 
     fn offers(&self) -> String {
         if self.quote.fitting.is_empty() {
-            let mut text = "No standing offer fits:".to_owned();
-            for (provider, reasons) in self.quote.others.iter().take(SHOWN) {
-                text.push_str(&format!("\n  {provider}: {}", reasons.join("; ")));
-            }
-            if self.quote.others.is_empty() {
-                text.push_str(" nobody offers anything now.");
-            }
-            return text;
+            return nobody(&self.quote).join("\n  ");
         }
         let rows = self.quote.fitting.iter().take(SHOWN).map(|it| {
             [
@@ -184,6 +178,19 @@ impl Plan {
                     auction with --auction";
         Err(complaint.hint(hint).into())
     }
+}
+
+/// Why nobody takes a task, line by line.
+pub(super) fn nobody(quote: &Quote) -> Vec<String> {
+    let others = quote.others.iter().take(SHOWN);
+    let others = others.map(|(provider, why)| format!("{provider}: {}", why.join("; ")));
+    let head = match (quote.fitting.len(), quote.others.len()) {
+        (0, 0) => "No standing offer fits: nobody offers anything now.".to_owned(),
+        (0, _) => "No standing offer fits:".to_owned(),
+        (1, _) => return vec!["1 standing offer fits".to_owned()],
+        (count, _) => return vec![format!("{count} standing offers fit")],
+    };
+    [head].into_iter().chain(others).collect()
 }
 
 /// How far a task is checked.

@@ -1,6 +1,6 @@
 //! `opengpu pull`: the output of a task, checked against the chain.
 
-use super::{attendance, client, picture, run};
+use super::{attendance, client, picture, plan, run};
 use crate::{
     context::Context,
     exec::{self, Target},
@@ -94,7 +94,10 @@ pub(super) fn unfinished(client: &Client, id: TaskId, task: &Task, unfit: &Unfit
     let leases = (0u8..).zip(&task.leases).map(|(number, _)| number).collect::<Vec<_>>();
     let failed = |lease: &u8| Some((*lease, record.why(*lease).ok().flatten()?));
     let Some((lease, why)) = leases.iter().rev().find_map(failed) else {
-        return format!("{told}{unfit}");
+        let nobody = (reason == CloseReason::NoProvider.name()).then(|| client.quote(task).ok());
+        let why = nobody.flatten().map(|quote| plan::nobody(&quote).join("\n  "));
+        return why
+            .map_or_else(|| format!("{told}{unfit}"), |why| format!("{told}{unfit}\n  {why}"));
     };
     let said = record.said(lease).unwrap_or_default();
     let lines: Vec<_> =

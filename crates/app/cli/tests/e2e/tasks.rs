@@ -197,6 +197,22 @@ fn e2e_several_tasks_have_one_plan_and_can_be_left() {
 }
 
 #[test]
+fn e2e_a_task_that_nobody_takes_says_why() {
+    let scene = Scene::new("1");
+    scene.write("same.py", "print('done')\n");
+    let wanted = ["run", "same.py", "--from", "alice", "--auction", "--seek", "3s"];
+    let ended = scene.run(&[&wanted[..], &["--cap", "0.0000001"]].concat());
+    assert_eq!(ended.status.code(), Some(4), "{}", text(&ended));
+    let error = String::from_utf8(ended.stderr).unwrap();
+    let (before, reason) = error.split_once("error: ").unwrap();
+    let (_, after) = before.split_once("task ").unwrap();
+    let provider = scene.json(&["offers"])[0]["provider"].as_str().unwrap().to_owned();
+    let why = format!("{provider}: a second may cost 0.0000001");
+    assert!(after.contains("providers may bid\n") && after.contains(&why), "{after}");
+    assert!(reason.contains("(no-provider)") && reason.contains(&why), "{reason}");
+}
+
+#[test]
 fn e2e_another_provider_goes_on_when_the_first_one_is_killed() {
     let scene = Scene::new("0");
     scene.write("long.txt", LONG);

@@ -245,6 +245,7 @@ impl Core {
         let provider = self.provider.as_ref().ok_or(Why::NotActive)?;
         let open = self.leases.len().saturating_add(self.bids.len());
         let (account, market) = (self.settings.account, &self.settings.market);
+        let market = (market, self.now);
         let bid = self.settings.policy.rate_for(task, (&account, provider), open, market)?;
         if self.must_leave() || self.full {
             return Err(Why::NotActive);

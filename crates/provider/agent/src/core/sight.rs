@@ -8,11 +8,11 @@
 //!   at once. It never passes over a rule of the chain, which would take a fee and refuse it.
 
 use super::bid::HeldBid;
-use super::{Core, Effect, MarketOperation, Sealed};
-use crate::policy::{Why, against, runs_here};
+use super::{Core, Effect, MarketOperation, Sealed, Settings};
+use crate::policy::{Why, against, reliability, runs_here};
 use opengpu_market::{demand, score::Breakdown};
 use opengpu_types::{
-    Amount, Failure, Millis, Offered, Provider, ProviderStatus, Task, TaskId, TaskPhase,
+    Amount, Failure, Millis, Offered, Permille, Provider, ProviderStatus, Task, TaskId, TaskPhase,
 };
 use opengpu_verify::ladder;
 use std::collections::{BTreeMap, BTreeSet};
@@ -347,7 +347,9 @@ impl Core {
     }
 
     fn reasons(&self, task: &Task, offered: &Offered) -> Vec<opengpu_market::fit::Mismatch> {
-        against(task, &self.settings.account, offered, &self.settings.market)
+        let Settings { account, market, .. } = &self.settings;
+        let own = self.provider.as_ref().map(|it| reliability(it, market, self.now));
+        against(task, (account, own.unwrap_or(Permille::ALL)), offered, market)
     }
 
     fn standing(

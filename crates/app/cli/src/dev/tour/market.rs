@@ -68,7 +68,9 @@ impl Tour<'_> {
         let dollar = self.rpc.parameters()?.parameters.market.dollar;
         let spec = wishes.spec(&program, ArtifactId::of(&input), dollar);
         let offers = market::offers(&self.rpc)?;
-        let quote = quote(&spec, BUDGET, &self.address(from)?, &offers, dollar);
+        let payer = self.address(from)?;
+        let reliability = market::reliability(&self.rpc, payer)?;
+        let quote = quote(&spec, BUDGET, (&payer, reliability), &offers, dollar);
         let best = quote.fitting.first().with_context(|| format!("nobody runs it: {quote:?}"))?;
         let quoted =
             format!("{} offers fit, the cheapest would be {} oGPU", quote.fitting.len(), best.cost);
