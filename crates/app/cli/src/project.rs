@@ -42,7 +42,7 @@ const SEVERAL: [&str; 6] = ["arguments", "class", "file", "precision", "region",
 /// Keys that take `true` or `false`.
 const FLAGS: [&str; 2] = ["auction", "spot"];
 /// All keys, which are flags of `opengpu run` but for `program` and `arguments`.
-const KEYS: [&str; 26] = [
+const KEYS: [&str; 27] = [
     "about",
     "arguments",
     "auction",
@@ -66,6 +66,7 @@ const KEYS: [&str; 26] = [
     "seek",
     "split",
     "spot",
+    "tier",
     "trust",
     "weights",
     "work",

@@ -13,6 +13,7 @@
 //! | [`wishes`] | what a client wants, as the chain has it; pure |
 //! | [`check`] | what judges an output on chain; pure |
 //! | [`quote`] | which offers would take it, and what that costs |
+//! | [`tiers`] | what it costs by the index of a class of devices |
 //! | [`identity`] | the secrets of a client: sessions, sealing, artifacts |
 //! | [`inputs`] | where an input comes from: files, folders, the web, S3 |
 //! | [`records`] | what is kept of tasks, so that anybody with the folder goes on |
@@ -34,6 +35,7 @@ pub mod quote;
 pub mod records;
 mod rescue;
 mod said;
+pub mod tiers;
 pub mod wishes;
 
 pub use attend::{Attended, Happening};

@@ -4,7 +4,9 @@ use crate::client::{Client, ClientError};
 use opengpu_client::market::{self, StandingOffer};
 use opengpu_market::fit::{Candidate, Demand, Mismatch, mismatches};
 use opengpu_market::score::{Pace, predict};
-use opengpu_types::{Address, Amount, Class, Lease, Millis, Permille, Region, Spec, Task};
+use opengpu_types::{
+    Address, Amount, Class, DeviceClass, Lease, Millis, Permille, Region, Spec, Task,
+};
 
 /// A standing offer as one task sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub struct Quoted {
     pub reliability: Permille,
     /// Where it is; empty if it does not say.
     pub region: Region,
+    /// Which devices.
+    pub class: DeviceClass,
 }
 
 /// What the market says of a task.
@@ -107,8 +111,9 @@ fn quoted(
     let rate = offer.rate.in_tokens(dollar);
     let cost = rate.and_then(|rate| Some((rate, rate.mul_div(time, 1_000)?)));
     let (rate, cost) = cost.ok_or_else(|| vec!["no amount is so large".to_owned()])?;
-    let (provider, reliability, region) = (*provider, *reliability, offer.region.clone());
-    Ok(Quoted { provider, rate, predicted, cost, reliability, region })
+    let (provider, reliability) = (*provider, *reliability);
+    let (region, class) = (offer.region.clone(), offer.class.clone());
+    Ok(Quoted { provider, rate, predicted, cost, reliability, region, class })
 }
 
 #[cfg(test)]

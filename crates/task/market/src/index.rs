@@ -11,27 +11,60 @@ pub const WANTED: u64 = 700;
 /// The index moves by this part in one period when everything, or nothing, is leased.
 const SPEED: u128 = 8;
 
-/// A service class.
+/// What a client pays at most, beside the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
-    /// May be interrupted when others pay more.
+    /// Less than usual: only offers below the index fit.
     Economy,
-    /// Runs through.
+    /// The index.
     Standard,
-    /// Is placed before others.
+    /// More than usual, so that also dear devices fit when others are busy.
     Priority,
-    /// Runs through, and every segment is audited.
+    /// The index, and another provider runs all of it again.
     Verified,
 }
 
 impl Tier {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Economy, Self::Standard, Self::Priority, Self::Verified];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Economy => "economy",
+            Self::Standard => "standard",
+            Self::Priority => "priority",
+            Self::Verified => "verified",
+        }
+    }
+
     /// Thousandths of the index.
     const fn factor(self) -> u128 {
         match self {
             Self::Economy => 700,
-            Self::Standard => 1000,
+            Self::Standard | Self::Verified => 1000,
             Self::Priority => 1400,
-            Self::Verified => 2000,
+        }
+    }
+
+    /// Most that a second of one device costs. None if it is more than money can express.
+    pub fn rate(self, index: Amount) -> Option<Amount> {
+        index.mul_div(self.factor(), 1000)
+    }
+
+    /// Providers that run the same, and whose outputs are compared, if it is more than one.
+    pub const fn copies(self) -> Option<u8> {
+        match self {
+            Self::Verified => Some(2),
+            _ => None,
+        }
+    }
+
+    /// Share of the work that is done again to check it.
+    const fn audited(self) -> Permille {
+        match self {
+            Self::Verified => Permille::ALL,
+            _ => Permille::ZERO,
         }
     }
 }
@@ -66,7 +99,7 @@ pub struct Quote {
     pub rate: Amount,
     /// For the work itself.
     pub compute: Amount,
-    /// For verifiers.
+    /// For doing it again.
     pub audits: Amount,
     /// For the chain.
     pub fees: Amount,
@@ -74,20 +107,19 @@ pub struct Quote {
     pub total: Amount,
 }
 
-/// What a task costs that is predicted to take so long on so many devices, of which so many thousandths
-/// are run again by verifiers. None if it is more than money can express.
+/// What a task costs that is predicted to take so long on so many devices. None if it is more than money
+/// can express.
 pub fn quote(
     index: Amount,
     tier: Tier,
     predicted: Millis,
     devices: u8,
-    audited: Permille,
     fees: Amount,
 ) -> Option<Quote> {
-    let rate = index.mul_div(tier.factor(), 1000)?;
+    let rate = tier.rate(index)?;
     let time = u128::from(predicted.0).checked_mul(u128::from(devices))?;
     let compute = rate.mul_div(time, 1000)?;
-    let audits = audited.of(compute);
+    let audits = tier.audited().of(compute);
     let total = compute.plus(audits)?.plus(fees)?;
     Some(Quote { rate, compute, audits, fees, total })
 }
@@ -137,18 +169,19 @@ mod tests {
 
     #[test]
     fn a_quote_is_the_sum_of_its_lines() {
-        let audited = Permille::new(50).unwrap();
-        let quote = quote(Amount(1_000), Tier::Priority, Millis(60_000), 2, audited, Amount(7));
+        let quote = |tier| quote(Amount(1_000), tier, Millis(60_000), 2, Amount(7)).unwrap();
         let wanted = Quote {
             rate: Amount(1_400),
             compute: Amount(168_000),
-            audits: Amount(8_400),
+            audits: Amount(0),
             fees: Amount(7),
-            total: Amount(176_407),
+            total: Amount(168_007),
         };
-        assert_eq!(quote, Some(wanted));
-        let absurd =
-            self::quote(Amount(u128::MAX), Tier::Verified, Millis(1), 1, audited, Amount(0));
+        assert_eq!(quote(Tier::Priority), wanted);
+        let verified = quote(Tier::Verified);
+        assert_eq!((verified.compute, verified.audits), (Amount(120_000), Amount(120_000)));
+        assert_eq!(verified.total, Amount(240_007));
+        let absurd = self::quote(Amount(u128::MAX), Tier::Priority, Millis(1), 1, Amount(0));
         assert_eq!(absurd, None);
     }
 

@@ -7,11 +7,12 @@ use crate::{
     output::{lines, percent, span, table},
 };
 use anyhow::Result;
-use opengpu_client::market;
+use opengpu_client::{Facts, market};
 use opengpu_exec::Program;
 use opengpu_sdk::{
     Check, Wishes,
-    quote::{Quote, quote},
+    quote::{Quote, quote as quoted},
+    tiers::{self, Tiers},
 };
 use opengpu_types::{
     Address, Allocating, Amount, ArtifactId, Class, Eyes, MarketParameters, Money, Spec, Trust,
@@ -39,6 +40,8 @@ pub(super) struct Plan {
     /// Tokens that are held beside it.
     lock: Amount,
     quote: Quote,
+    /// What it costs by the index, if somebody would run it.
+    tiers: Option<Tiers>,
 }
 
 impl Plan {
@@ -60,19 +63,31 @@ impl Plan {
             check.takes(&input).map_err(|error| Complaint::usage(error.to_string()))?;
         }
         let budget = many::share(wanted.budget(), count)?;
-        let wishes = Wishes { budget, ..wanted.wishes()? };
+        let mut wishes = Wishes { budget, ..wanted.wishes()? };
         let parameters: MarketParameters = context.rpc.parameters()?.parameters.market;
-        let spec = wishes.spec(&program, ArtifactId::of(&input), parameters.dollar);
+        let id = ArtifactId::of(&input);
+        let mut spec = wishes.spec(&program, id, parameters.dollar);
         let large = || Complaint::usage("the budget is larger than money can be");
         let escrow = budget.in_tokens(parameters.dollar).ok_or_else(large)?;
         let lock = parameters.client_lock.of(escrow);
         let offers = market::offers(&context.rpc)?;
-        let reliability = market::reliability(&context.rpc, client)?;
-        let quote = quote(&spec, escrow, (&client, reliability), &offers, parameters.dollar);
+        let payer = (&client, market::reliability(&context.rpc, client)?);
+        let mut quote = quoted(&spec, escrow, payer, &offers, parameters.dollar);
+        let fee = tiers::fee(&Facts::ask(&context.rpc)?, client, &spec, budget, escrow)?;
+        let tiers = by_index(context, &spec, &quote, fee)?;
+        if let Some(tier) = wanted.tier() {
+            let nobody = || {
+                let told = "there is no index of a tier: no standing offer fits";
+                Complaint::new(Exit::NoCapacity, told).hint("look at `opengpu offers`")
+            };
+            wishes.cap = tiers.as_ref().ok_or_else(nobody)?.cap(tier);
+            spec = wishes.spec(&program, id, parameters.dollar);
+            quote = quoted(&spec, escrow, payer, &offers, parameters.dollar);
+        }
         let from =
             wanted.input.as_deref().map(|given| format!(" of {}", crate::input::shown(given)));
         let from = from.unwrap_or_default();
-        Ok(Self { program, input, count, budget, check, from, spec, escrow, lock, quote })
+        Ok(Self { program, input, count, budget, check, from, spec, escrow, lock, quote, tiers })
     }
 
     /// So much for all tasks.
@@ -116,6 +131,12 @@ impl Plan {
             "lock": self.lock.to_string(),
             "trust": self.spec.requirements.trust.to_string(),
             "check": self.check.as_ref().map(|check| check.id().to_string()),
+            "cap": self.spec.requirements.cap.to_string(),
+            "index": self.tiers.as_ref().map(|tiers| json!({
+                "class": tiers.class.as_str(),
+                "rate_per_second": tiers.index.to_string(),
+            })),
+            "tiers": self.tiers.as_ref().map_or_else(Vec::new, in_json),
             "comparable": self.spec.class != Class::Nothing,
             "fitting": fitting.collect::<Vec<_>>(),
             "others": others.collect::<Vec<_>>(),
@@ -151,6 +172,18 @@ impl Plan {
         format!("{told}\n\n{}", self.offers())
     }
 
+    /// The same, with what it costs in each tier.
+    pub(super) fn text_with_tiers(&self) -> String {
+        let Some(Tiers { class, index, quotes }) = &self.tiers else { return self.text() };
+        let rows = quotes.iter().map(|(tier, it)| {
+            let lines = [it.compute, it.audits, it.fees, it.total].map(|line| line.to_string());
+            let [compute, audits, fees, total] = lines;
+            [tier.name().to_owned(), format!("{}/s", it.rate), compute, audits, fees, total]
+        });
+        let tiers = table(["tier", "at most", "compute", "audits", "fees", "total"], rows);
+        format!("{}\n\nIndex of {class}: {index} oGPU/s\n{tiers}", self.text())
+    }
+
     fn offers(&self) -> String {
         if self.quote.fitting.is_empty() {
             return nobody(&self.quote).join("\n  ");
@@ -178,6 +211,28 @@ impl Plan {
                     auction with --auction";
         Err(complaint.hint(hint).into())
     }
+}
+
+/// What a task costs by the index of the class of devices that would run it.
+fn by_index(context: &Context, spec: &Spec, quote: &Quote, fee: Amount) -> Result<Option<Tiers>> {
+    let Some(best) = quote.fitting.first() else { return Ok(None) };
+    let index = tiers::index(&context.rpc, &best.class)?;
+    let devices = spec.requirements.devices;
+    Ok(index.map(|index| Tiers::new(&index, best.predicted, devices, fee)))
+}
+
+fn in_json(tiers: &Tiers) -> Vec<Value> {
+    let quotes = tiers.quotes.iter().map(|(tier, it)| {
+        json!({
+            "tier": tier.name(),
+            "rate_per_second": it.rate.to_string(),
+            "compute": it.compute.to_string(),
+            "audits": it.audits.to_string(),
+            "fees": it.fees.to_string(),
+            "total": it.total.to_string(),
+        })
+    });
+    quotes.collect()
 }
 
 /// Why nobody takes a task, line by line.

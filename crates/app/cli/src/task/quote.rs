@@ -23,5 +23,5 @@ pub(crate) fn run(context: &Context, arguments: Arguments) -> Result<()> {
         Err(_) => Address::ZERO,
     };
     let plan = Plan::make(context, &arguments.wanted.resolve()?.wanted, client)?;
-    context.output.show(&plan.json(), |_| plan.text())
+    context.output.show(&plan.json(), |_| plan.text_with_tiers())
 }

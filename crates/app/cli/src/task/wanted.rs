@@ -11,7 +11,7 @@ use crate::{
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use opengpu_exec::Program;
-use opengpu_sdk::{Check, Wishes};
+use opengpu_sdk::{Check, Wishes, tiers::Tier};
 use opengpu_types::{
     Address, Allocating, Amount, DeviceClass, Eyes, List, Measure, Millis, Money, Permille,
     Precision, Region, Runtime, Set, Trust, Weights, Work,
@@ -42,6 +42,10 @@ pub(crate) struct Wanted {
     /// Most that a second of one device may cost.
     #[arg(long, value_name = "MONEY", value_parser = values::money)]
     cap: Option<Money>,
+    /// The same by the index of the class of devices: economy (0.7), standard (1) or priority (1.4 times
+    /// the index), or verified (the index, and two providers run it and are compared).
+    #[arg(long, value_name = "TIER", value_parser = tier, conflicts_with = "cap")]
+    tier: Option<Tier>,
     /// Longest time of one lease, such as 30m; the limit of the program if none is given.
     #[arg(long, value_name = "TIME", value_parser = values::span)]
     max_duration: Option<Millis>,
@@ -138,7 +142,9 @@ impl Wanted {
             files: either(self.files, base.files),
             arguments: either(self.arguments, base.arguments),
             budget: self.budget.or(base.budget),
-            cap: self.cap.or(base.cap),
+            // A tier is a cap, so the two are one choice.
+            tier: if self.cap.is_some() { None } else { self.tier.or(base.tier) },
+            cap: if self.tier.is_some() { None } else { self.cap.or(base.cap) },
             max_duration: self.max_duration.or(base.max_duration),
             work: self.work.or(base.work),
             // Copies decide the trust, so the two are one choice.
@@ -202,7 +208,20 @@ impl Wanted {
         Ok(Some(Check::new(examples::predicate(path)?).map_err(useless)?))
     }
 
+    /// What a second may cost beside the index, if that is said.
+    pub(super) const fn tier(&self) -> Option<Tier> {
+        self.tier
+    }
+
     pub(crate) fn wishes(&self) -> Result<Wishes> {
+        let again = self.tier.and_then(Tier::copies);
+        if again.is_some() && self.check.is_some() {
+            return Err(Complaint::usage(
+                "--tier verified compares copies, and --check judges one",
+            )
+            .into());
+        }
+        let copies = self.copies.or(again);
         if self.budget().amount == Amount::ZERO {
             return Err(Complaint::usage("without a budget nothing runs").into());
         }
@@ -215,12 +234,12 @@ impl Wanted {
             cap: self.cap,
             longest: self.max_duration,
             work: self.work.map(|amount| Work { amount, measure: Measure::Integers }),
-            trust: match (self.copies, self.trust) {
+            trust: match (copies, self.trust) {
                 (Some(_), _) => Trust::Replicated,
                 (None, trust) => trust.unwrap_or(Trust::Checked),
             },
             eyes: if self.providers.is_empty() { Eyes::Anyone } else { Eyes::Allowed },
-            copies: self.copies,
+            copies,
             check: self.check()?.as_ref().map(Check::id),
             allocating,
             devices: self.devices.unwrap_or(1),
@@ -269,6 +288,11 @@ impl Prefer {
             Self::Near => Weights { proximity: MUCH, ..usual },
         }
     }
+}
+
+fn tier(text: &str) -> Result<Tier, String> {
+    let found = Tier::ALL.into_iter().find(|tier| tier.name() == text);
+    found.ok_or_else(|| format!("`{text}` is none of {}", Tier::ALL.map(Tier::name).join(", ")))
 }
 
 /// Three shares.
@@ -358,6 +382,20 @@ mod tests {
         let wishes = line(&["name", "--weights", "1,2,3"]).over(base).wishes().unwrap();
         assert_eq!(wishes.weights.time.get(), 1, "the two are one choice");
         assert_eq!((wishes.region.as_str(), wishes.runtimes), ("eu", Set::of(&[Runtime::Cpu])));
+    }
+
+    #[test]
+    fn a_tier_is_a_cap_and_verified_is_two_copies() {
+        let base = || line(&["own", "--tier", "verified"]);
+        assert_eq!(base().wishes().unwrap().copies, Some(2));
+        assert_eq!(base().wishes().unwrap().trust, Trust::Replicated);
+        let capped = line(&["name", "--cap", "2"]).over(base());
+        assert_eq!((capped.tier(), capped.wishes().unwrap().copies), (None, None));
+        let cheap = line(&["name", "--tier", "economy"]).over(line(&["own", "--cap", "2"]));
+        assert_eq!((cheap.tier(), cheap.cap), (Some(Tier::Economy), None));
+        let more = line(&["own", "--tier", "verified", "--copies", "3"]);
+        assert_eq!(more.wishes().unwrap().copies, Some(3));
+        assert!(tier("gold").unwrap_err().contains("economy, standard, priority, verified"));
     }
 
     #[test]

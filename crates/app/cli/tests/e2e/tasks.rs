@@ -213,6 +213,34 @@ fn e2e_a_task_that_nobody_takes_says_why() {
 }
 
 #[test]
+fn e2e_a_quote_shows_the_index_and_a_tier_is_a_cap() {
+    let scene = Scene::new("2");
+    scene.write("same.py", "print('done')\n");
+    let wanted = ["--from", "alice"];
+    let quote = scene.json(&[&["quote", "same.py"][..], &wanted].concat());
+    let number = |value: &Value| value.as_str().unwrap().parse::<f64>().unwrap();
+    let index = number(&quote["index"]["rate_per_second"]);
+    let tiers = quote["tiers"].as_array().unwrap();
+    let (names, factors) = (["economy", "standard", "priority", "verified"], [0.7, 1.0, 1.4, 1.0]);
+    assert_eq!(tiers.len(), names.len(), "{quote}");
+    let shown = text(&scene.run(&[&["quote", "same.py"][..], &wanted].concat()));
+    for ((tier, name), factor) in tiers.iter().zip(names).zip(factors) {
+        assert_eq!(tier["tier"], name);
+        let rate = number(&tier["rate_per_second"]);
+        assert!((rate / index - factor).abs() < 1e-6, "{tier}");
+        let sum: f64 = ["compute", "audits", "fees"].map(|line| number(&tier[line])).iter().sum();
+        assert!((sum - number(&tier["total"])).abs() < 1e-12, "{tier}");
+        assert!(number(&tier["fees"]) > 0.0 && shown.contains(name), "{tier} {shown}");
+        // Whoever takes more than the tier pays does not fit.
+        let in_tier = scene.json(&[&["quote", "same.py", "--tier", name][..], &wanted].concat());
+        let fits = |it: &&Value| number(&it["rate_per_second"]) <= rate;
+        let expected = quote["fitting"].as_array().unwrap().iter().filter(fits).count();
+        assert_eq!(in_tier["fitting"].as_array().unwrap().len(), expected, "{in_tier}");
+        assert_eq!(in_tier["trust"], if name == "verified" { "replicated" } else { "checked" });
+    }
+}
+
+#[test]
 fn e2e_another_provider_goes_on_when_the_first_one_is_killed() {
     let scene = Scene::new("0");
     scene.write("long.txt", LONG);
