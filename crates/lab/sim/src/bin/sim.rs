@@ -88,7 +88,13 @@ fn told(report: &Report) -> String {
     let Report { faults, height, transactions, convicted, impostor, tasks, .. } = report;
     let votes = faults.votes;
     let played = impostor.map(|part| format!("{votes} votes of an impostor ({part}), "));
-    let tasks = if *tasks > 0 { format!("{tasks} tasks, ") } else { String::new() };
+    let tasks = match tasks {
+        0 => String::new(),
+        _ => format!(
+            "{tasks} tasks, {} leases completed by providers with {} mishaps, ",
+            report.served, faults.mishaps
+        ),
+    };
     format!(
         "{height} blocks, {transactions} transactions, {tasks}{} messages lost, {} kills, \
          {} disks lost, {} lies, {}{convicted} slashed",

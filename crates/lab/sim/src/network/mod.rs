@@ -18,6 +18,7 @@ mod impostor;
 mod lab;
 mod liar;
 mod plan;
+mod seller;
 mod shadow;
 mod summary;
 mod traders;
@@ -25,6 +26,7 @@ mod weather;
 
 pub use canary::{Canary, run_canary};
 pub use impostor::Part;
+pub use seller::Mishaps;
 pub use shadow::Breach;
 pub use summary::Summary;
 
@@ -56,6 +58,8 @@ use weather::Weather;
 
 /// Simulated seconds in which a healed network must get going.
 const PATIENCE: u64 = 240;
+/// Simulated seconds for which a market goes on after that trouble, with that of its providers alone.
+const MARKET: u64 = 20;
 /// A run that takes longer in simulated time is broken.
 const LIMIT: Duration = Duration::from_secs(3_600);
 
@@ -72,13 +76,16 @@ pub struct Faults {
     pub lies: u64,
     /// Votes of an impostor that reached a node.
     pub votes: u64,
+    /// What happened to providers.
+    pub mishaps: u64,
 }
 
 impl Faults {
     /// All of them.
     pub const fn total(&self) -> u64 {
         let words = self.messages.saturating_add(self.lies).saturating_add(self.votes);
-        words.saturating_add(self.kills).saturating_add(self.disks)
+        let nodes = words.saturating_add(self.kills).saturating_add(self.disks);
+        nodes.saturating_add(self.mishaps)
     }
 }
 
@@ -99,6 +106,10 @@ pub struct Report {
     pub tasks: u64,
     /// Tasks that ended, by their reasons.
     pub ended: BTreeMap<CloseReason, u64>,
+    /// What happened to the providers that the product runs.
+    pub mishaps: Mishaps,
+    /// Leases that they completed.
+    pub served: u64,
     /// The last block.
     pub tip: Option<Digest>,
     /// Everything that any task, message and disk did, in order.
@@ -174,11 +185,14 @@ fn torn_writes() -> FaultConfig {
 
 impl Production {
     fn new(scenario: Scenario, plan: Plan) -> Self {
+        let cast = Cast::new(plan.validators, plan.accounts);
         let traders = match scenario {
             Scenario::Transfers => None,
-            Scenario::Market => Some(Traders::new(Dice::new(plan.seed.rotate_left(32)))),
+            Scenario::Market => {
+                let sellers = cast.accounts.iter().skip(1).step_by(2).map(Keypair::address);
+                Some(Traders::new(Dice::new(plan.seed.rotate_left(32)), sellers))
+            }
         };
-        let cast = Cast::new(plan.validators, plan.accounts);
         let mut liars: Vec<_> = cast.members.iter().map(|_| None).collect();
         for deceit in &plan.deceits {
             if let (Some(place), Some(member)) =
@@ -325,7 +339,7 @@ impl Production {
                 continue;
             };
             let sent = match &mut self.traders {
-                Some(traders) => traders.act(self.shadow.state(), account, state.nonce),
+                Some(traders) => traders.act(&self.shadow, account, state.nonce),
                 None => payments(account, state.nonce, place, transfers),
             };
             lab.submit(*node, sent).await;
@@ -335,9 +349,9 @@ impl Production {
     /// All is well again: everyone must get on, liars must be slashed, stores must be right.
     async fn finale(&mut self, context: &Context, lab: &mut Lab) -> Result<(), Breach> {
         let wanted = self.shadow.height().saturating_add(self.plan.epoch_blocks).saturating_add(4);
-        for second in 0..PATIENCE {
-            // Trouble may have kept every task from the chain; then they are submitted now.
-            if let Some(traders) = self.traders.as_mut().filter(|_| self.shadow.tasks() > 0) {
+        let trading = if self.traders.is_some() { MARKET } else { 0 };
+        for second in 0..PATIENCE.saturating_add(trading) {
+            if let Some(traders) = self.traders.as_mut().filter(|_| second == trading) {
                 traders.close();
             }
             self.begin(lab, usize::MAX).await?;
@@ -347,10 +361,18 @@ impl Production {
             context.sleep(Duration::from_secs(1)).await;
             lab.compare(&mut self.shadow).await?;
             let standing = self.standing(lab, wanted).await;
+            if let Some(careless) = self.traders.as_ref().and_then(Traders::fault) {
+                return Err(careless);
+            }
+            if second < trading {
+                continue;
+            }
             let fault = standing.or_else(|| self.unpunished()).or_else(|| self.endless());
             match fault {
                 None => return self.compare_stores(context, lab).await,
-                Some(breach) if second.saturating_add(1) == PATIENCE => return Err(breach),
+                Some(breach) if second.saturating_add(1) == PATIENCE.saturating_add(trading) => {
+                    return Err(breach);
+                }
                 Some(_) => {}
             }
         }
@@ -411,6 +433,8 @@ impl Production {
 
     fn report(&self, audit: String) -> Report {
         let lies = self.liars.iter().flatten().map(|liar| liar.told());
+        let traders = self.traders.as_ref();
+        let mishaps = traders.map(Traders::mishaps).unwrap_or_default();
         Report {
             faults: Faults {
                 messages: self.weather.dropped(),
@@ -418,6 +442,7 @@ impl Production {
                 disks: self.disk_faults,
                 lies: lies.fold(0, u64::saturating_add),
                 votes: self.impostor.as_ref().map_or(0, |impostor| impostor.votes()),
+                mishaps: mishaps.total(),
             },
             height: self.shadow.height(),
             transactions: self.shadow.transactions(),
@@ -425,6 +450,8 @@ impl Production {
             impostor: self.impostor.as_ref().map(|impostor| impostor.part()),
             tasks: u64::try_from(self.shadow.tasks()).unwrap_or(u64::MAX),
             ended: self.shadow.ended(),
+            mishaps,
+            served: traders.map_or(0, |traders| traders.served(&self.shadow)),
             tip: self.shadow.tip().copied(),
             audit,
         }

@@ -8,7 +8,8 @@ use opengpu_ledger::{
     invariant::{self, check_all},
 };
 use opengpu_types::{
-    Address, Block, CloseReason, Digest, Event, Genesis, Height, Key, SlashReason, TaskId,
+    Address, Block, CloseReason, Digest, Event, Genesis, Height, Key, Millis, Outcome, SlashReason,
+    TaskId, TransactionId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,6 +104,12 @@ pub enum Breach {
         /// Which.
         task: TaskId,
     },
+    /// A provider sent what it had to keep first.
+    #[error("{provider} sent what was not on its disk")]
+    Unkept {
+        /// Who.
+        provider: Address,
+    },
     /// A market on which nothing was asked for shows nothing.
     #[error("nobody submitted a task")]
     Idle,
@@ -121,6 +128,14 @@ pub(crate) struct Shadow {
     convicted: BTreeSet<Address>,
     /// Every task that was opened, and why it ended.
     tasks: BTreeMap<TaskId, Option<CloseReason>>,
+    /// How transactions ended.
+    outcomes: BTreeMap<TransactionId, Outcome>,
+    /// Tasks for which bids were taken, each time that it began.
+    auctions: Vec<TaskId>,
+    /// Leases that were completed, by provider.
+    served: BTreeMap<Address, u64>,
+    /// Time of the last block.
+    time: Millis,
     /// A canary: what the blocks wrote of alarms is forgotten.
     forgets_alarms: bool,
 }
@@ -134,6 +149,10 @@ impl Shadow {
             transactions: 0,
             convicted: BTreeSet::new(),
             tasks: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
+            auctions: Vec::new(),
+            served: BTreeMap::new(),
+            time: Millis(0),
             forgets_alarms: false,
         }
     }
@@ -151,6 +170,26 @@ impl Shadow {
     /// The state after it.
     pub(crate) const fn state(&self) -> &Memory {
         &self.state
+    }
+
+    /// Time of the last block.
+    pub(crate) const fn time(&self) -> Millis {
+        self.time
+    }
+
+    /// How a transaction ended, if it did.
+    pub(crate) fn outcome(&self, id: &TransactionId) -> Option<Outcome> {
+        self.outcomes.get(id).copied()
+    }
+
+    /// Tasks for which bids were taken, each time that it began.
+    pub(crate) fn auctions(&self) -> &[TaskId] {
+        &self.auctions
+    }
+
+    /// Leases that a provider completed.
+    pub(crate) fn served(&self, provider: &Address) -> u64 {
+        self.served.get(provider).copied().unwrap_or(0)
     }
 
     /// Transactions in all blocks.
@@ -231,7 +270,11 @@ impl Shadow {
             }
             self.note(height, event)?;
         }
-        self.state = after;
+        for receipt in &executed.receipts {
+            let id = receipt.transaction;
+            self.outcomes.extend(id.map(|id| (id, receipt.outcome)));
+        }
+        (self.state, self.time) = (after, header.time);
         self.digests.push(digest);
         let count = u64::try_from(block.transactions.len()).unwrap_or(u64::MAX);
         self.transactions = self.transactions.saturating_add(count);
@@ -243,6 +286,11 @@ impl Shadow {
         match event {
             Event::TaskOpened { task, .. } => {
                 self.tasks.insert(*task, None);
+            }
+            Event::BiddingOpened { task } => self.auctions.push(*task),
+            Event::LeaseClosed { provider, reason: CloseReason::Completed, .. } => {
+                let served = self.served.entry(*provider).or_default();
+                *served = served.saturating_add(1);
             }
             Event::TaskClosed { task, reason, .. } => match self.tasks.get_mut(task) {
                 Some(known @ None) => *known = Some(*reason),

@@ -94,7 +94,7 @@ impl fmt::Display for Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::Faults;
+    use crate::network::{Faults, Mishaps};
     use opengpu_types::{Digest, TaskId};
 
     fn report(tasks: u64, ended: u64) -> Report {
@@ -106,6 +106,8 @@ mod tests {
             impostor: None,
             tasks,
             ended: [(CloseReason::Completed, ended)].into_iter().filter(|it| it.1 > 0).collect(),
+            mishaps: Mishaps::default(),
+            served: 0,
             tip: None,
             audit: String::new(),
         }

@@ -1,10 +1,15 @@
 //! Clients and providers on a simulated network: they look at what is final and do what comes next, or
 //! vanish, refuse, lie and come back.
 //!
-//! Every account is both. What it does follows from the state and the dice alone, so nothing that a
-//! trader remembers can be lost: a provider that comes back finds its leases on chain, as a real one does.
+//! Half of all accounts are providers as the product runs them ([`Seller`]). All others are both clients and
+//! providers. What these do follows from the state and the dice alone, and keeps to no rule but those of
+//! the chain: they vanish, refuse, and commit to anything.
 
-use super::cast::{CHAIN, market};
+use super::{
+    cast::{CHAIN, market},
+    seller::{Mishaps, Seller},
+    shadow::{Breach, Shadow},
+};
 use crate::{dice::Dice, goods};
 use opengpu_crypto::Keypair;
 use opengpu_ledger::{Memory, State as _};
@@ -41,6 +46,7 @@ pub(crate) struct Traders {
     dice: Dice,
     habit: Habit,
     predicate: Vec<u8>,
+    sellers: BTreeMap<Address, Seller>,
     /// Seconds for which a provider still does nothing.
     away: BTreeMap<Address, u64>,
     /// Whether new tasks are submitted and providers vanish.
@@ -48,9 +54,28 @@ pub(crate) struct Traders {
 }
 
 impl Traders {
-    pub(crate) fn new(dice: Dice) -> Self {
-        let habit = Habit::default();
-        Self { dice, habit, predicate: goods::predicate(), away: BTreeMap::new(), open: true }
+    pub(crate) fn new(mut dice: Dice, sellers: impl Iterator<Item = Address>) -> Self {
+        let sellers = sellers.map(|account| (account, Seller::new(account, &mut dice))).collect();
+        let (habit, predicate) = (Habit::default(), goods::predicate());
+        Self { dice, habit, predicate, sellers, away: BTreeMap::new(), open: true }
+    }
+
+    /// What happened to the providers that the product runs.
+    pub(crate) fn mishaps(&self) -> Mishaps {
+        let all = self.sellers.values().map(Seller::mishaps);
+        all.fold(Mishaps::default(), |sum, one| sum.plus(one))
+    }
+
+    /// Leases that they completed.
+    pub(crate) fn served(&self, shadow: &Shadow) -> u64 {
+        let each = self.sellers.keys().map(|account| shadow.served(account));
+        each.fold(0, u64::saturating_add)
+    }
+
+    /// A provider that did what it must not.
+    pub(crate) fn fault(&self) -> Option<Breach> {
+        let mut careless = self.sellers.iter().filter(|(_, seller)| seller.is_careless());
+        careless.next().map(|(provider, _)| Breach::Unkept { provider: *provider })
     }
 
     /// The same with another habit.
@@ -72,11 +97,17 @@ impl Traders {
     /// What an account sends in this second, from the nonce that its node knows.
     pub(crate) fn act(
         &mut self,
-        state: &Memory,
+        shadow: &Shadow,
         account: &Keypair,
         nonce: Nonce,
     ) -> Vec<SignedTransaction> {
-        let me = account.address();
+        let (me, state) = (account.address(), shadow.state());
+        if let Some(seller) = self.sellers.get_mut(&me) {
+            return match self.habit {
+                Habit::Wait => Vec::new(),
+                _ => seller.turn(shadow, &mut self.dice, (account, nonce), !self.open),
+            };
+        }
         let mut wishes = Vec::new();
         if self.open && self.habit != Habit::Sell {
             self.buy(state, me, &mut wishes);
