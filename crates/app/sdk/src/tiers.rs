@@ -57,7 +57,7 @@ pub fn fee(
     let spec = spec.clone().into();
     let submit = MarketOperation::SubmitTask { spec, budget, escrow, contact };
     let builder = TransactionBuilder::new(client).operation(Operation::Market(submit));
-    let signer = Signer { address: client, kind: KeyKind::Ed25519 };
+    let signer = Signer { account: client, address: client, kind: KeyKind::Ed25519 };
     builder.draft(facts, signer, Some(Nonce(0))).map(|(_, fee)| fee.expected)
 }
 
