@@ -18,16 +18,16 @@ mod impostor;
 mod lab;
 mod liar;
 mod plan;
-mod seller;
 mod shadow;
+mod steward;
 mod summary;
 mod traders;
 mod weather;
 
 pub use canary::{Canary, run_canary};
 pub use impostor::Part;
-pub use seller::Mishaps;
 pub use shadow::Breach;
+pub use steward::Mishaps;
 pub use summary::Summary;
 
 use crate::dice::Dice;
@@ -189,8 +189,8 @@ impl Production {
         let traders = match scenario {
             Scenario::Transfers => None,
             Scenario::Market => {
-                let sellers = cast.accounts.iter().skip(1).step_by(2).map(Keypair::address);
-                Some(Traders::new(Dice::new(plan.seed.rotate_left(32)), sellers))
+                let stewards = cast.accounts.iter().skip(1).step_by(2).map(Keypair::address);
+                Some(Traders::new(Dice::new(plan.seed.rotate_left(32)), stewards))
             }
         };
         let mut liars: Vec<_> = cast.members.iter().map(|_| None).collect();

@@ -96,7 +96,7 @@ struct Sent {
 
 /// A provider.
 #[derive(Debug)]
-pub(crate) struct Seller {
+pub(crate) struct Steward {
     settings: Settings,
     device: Device,
     /// None while its process is dead.
@@ -117,7 +117,7 @@ pub(crate) struct Seller {
     unkept: bool,
 }
 
-impl Seller {
+impl Steward {
     pub(crate) fn new(account: Address, dice: &mut Dice) -> Self {
         let class = if dice.one_in(2) { "soak-one" } else { "soak-two" };
         let rate = dice.below(1_000).saturating_add(1);
