@@ -60,11 +60,18 @@ fn collect(value: &Value, name: &str, cells: &mut Vec<(String, String)>) {
             return;
         }
         Value::Null => String::new(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => harmless(text),
         other => other.to_string(),
     };
     let name = if name.is_empty() { "value" } else { name };
     cells.push((name.to_owned(), text));
+}
+
+/// A text of strangers that a spreadsheet does not take for a formula.
+fn harmless(text: &str) -> String {
+    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let number = text.parse::<f64>().is_ok();
+    if formula && !number { format!("'{text}") } else { text.to_owned() }
 }
 
 fn line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
@@ -87,6 +94,12 @@ mod tests {
         let data = json!([{ "a": 1, "b": { "c": "x,\"y\"" } }, { "a": null, "d": [1, 2] }]);
         assert_eq!(lines(&data), "a,b.c,d\n1,\"x,\"\"y\"\"\",\n,,\"[1,2]\"\n");
         assert_eq!(row(&json!({ "a": 1, "b": "two" })), "1,two\n");
+    }
+
+    #[test]
+    fn words_of_strangers_are_no_formulas() {
+        let data = json!([{ "a": "=1+1", "b": "-1.5", "c": -2, "d": "@x" }]);
+        assert_eq!(lines(&data), "a,b,c,d\n'=1+1,-1.5,-2,'@x\n");
     }
 
     #[test]

@@ -139,11 +139,15 @@ fn answer(path: &str, submission: &str) -> (u16, String) {
             format!(r#"{{"height":100,"base_fee":"0.000000001","parameters":{parameters}}}"#)
         }
         "/v1/transactions" => format!("[{}]", submission.replace("ID", &zero)),
-        path if path.starts_with("/v1/accounts/") => concat!(
-            r#"{"address":"0x0000000000000000000000000000000000000000","exists":true,"#,
-            r#""balance":"50","reserve":"0.01","nonce":2,"next_nonce":3,"entries":0,"height":100}"#
-        )
-        .to_owned(),
+        path if path.starts_with("/v1/accounts/") => {
+            let address = path.trim_start_matches("/v1/accounts/");
+            let (name, key) = (
+                format!(r#""address":"{address}","exists":true"#),
+                format!(r#""key":"{address}""#),
+            );
+            let numbers = r#""balance":"50","reserve":"0.01","nonce":2,"next_nonce":3,"entries":0"#;
+            format!(r#"{{{name},{numbers},{key},"height":100}}"#)
+        }
         // Nothing stands anywhere in its state.
         path if path.starts_with("/v1/state/") => r#"{"height":100}"#.to_owned(),
         path if path.starts_with("/v1/transactions/") => format!(

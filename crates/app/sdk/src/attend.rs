@@ -27,6 +27,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const SOON: Duration = Duration::from_millis(5);
 /// Before a provider that was not reached is tried again.
 const AGAIN: Duration = Duration::from_millis(300);
+/// How long a node is away before a task is left to another process that wants it.
+const HANDED_OVER: Duration = Duration::from_secs(5);
 /// Before a provider that gave all it had is asked again, if the chain does not say that this is all.
 const GIVEN: Duration = Duration::from_secs(3);
 /// How long the output of a task that has ended is tried for.
@@ -236,7 +238,7 @@ impl Client {
 
 impl Attending<'_> {
     fn attend(&mut self, left: &AtomicBool, tell: Tell<'_>) -> Result<Attended, ClientError> {
-        let (mut phase, mut ended, mut away) = (None, None::<Instant>, false);
+        let (mut phase, mut ended, mut away) = (None, None::<Instant>, None::<Instant>);
         let mut height = Height(0);
         loop {
             self.listen(tell);
@@ -246,10 +248,12 @@ impl Attending<'_> {
             let task = match self.client.task(self.id) {
                 // The task goes on without its client's node, and needs its client all the same.
                 Err(ClientError::Rpc(error)) if error.passes() => {
-                    if !std::mem::replace(&mut away, true) {
+                    let since = away.get_or_insert_with(|| {
                         self.tell(0, Happening::Trouble { what: error.to_string() });
-                    } else if self.record.is_wanted()? {
-                        // Another process may have a node that answers.
+                        Instant::now()
+                    });
+                    // Another process may have a node that answers; a restart of ours takes seconds.
+                    if since.elapsed() > HANDED_OVER && self.record.is_wanted()? {
                         return Ok(Attended::Left);
                     }
                     std::thread::sleep(AGAIN);
@@ -257,7 +261,7 @@ impl Attending<'_> {
                 }
                 found => found?.ok_or(ClientError::NoTask(self.id))?,
             };
-            away = false;
+            away = None;
             if phase != Some(task.phase) {
                 phase = Some(task.phase);
                 self.record.see(&task)?;

@@ -244,6 +244,7 @@ impl Companion {
         let (mut reading, mut news) = read(stream.patient(SILENCE));
         let mut hearing = record.hear(self.lease.number)?;
         let mut said = record.listen(self.lease.number)?;
+        let mut patience = Patience::default();
         let (mut reached, mut pace) = (self.reached.clone(), Pace::default());
         // Beside everything else: in a dead session it takes long to fail.
         let mut keeping = None;
@@ -255,6 +256,7 @@ impl Companion {
                     let burst = Burst::decode(frame?);
                     let burst = burst.map_err(|_| SessionError::Broken("not news"))?.into_vec();
                     pace.hear(&burst, Instant::now());
+                    patience.bear(&burst)?;
                     self.hear(record, &mut hearing, &mut said, burst).await?;
                 }
                 changed = reached.changed() => {
@@ -283,7 +285,8 @@ impl Companion {
         }
     }
 
-    /// Keeps what came together, and tells how far it came.
+    /// Keeps what came together, and tells how far it came. What it tells is kept for people, so news of
+    /// which a run has few are counted ([`Patience`]).
     async fn hear(
         &self,
         record: &Record,
@@ -408,9 +411,36 @@ async fn once<F: Future + Unpin>(work: &mut Option<F>) -> F::Output {
     }
 }
 
+/// News that a run has a few of: a provider that repeats them for ever would fill its client's disk.
+#[derive(Debug, Default)]
+struct Patience(u8);
+
+impl Patience {
+    /// Most beginnings and failures of one run.
+    const MOST: u8 = 8;
+
+    fn bear(&mut self, burst: &[News]) -> Result<(), SessionError> {
+        let rare = |news: &&News| matches!(news, News::Begun { .. } | News::Failed { .. });
+        let count = u8::try_from(burst.iter().filter(rare).count()).unwrap_or(u8::MAX);
+        self.0 = self.0.saturating_add(count);
+        match self.0 {
+            ..=Self::MOST => Ok(()),
+            _ => Err(SessionError::Broken("a run that begins and fails without an end")),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_provider_that_begins_for_ever_is_left() {
+        let (mut patience, begun) = (Patience::default(), || News::Begun { segments: 1 });
+        assert!((0..8).all(|_| patience.bear(&[begun()]).is_ok()));
+        assert!(patience.bear(&[begun()]).is_err());
+        assert!(Patience::default().bear(&vec![begun(); 300]).is_err());
+    }
     use opengpu_crypto::Digest;
 
     const MOMENT: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use crate::{
     execution::BlockContext,
     market,
     state::{Flows, Overlay, State},
-    table::tables::{Accounts, Params},
+    table::tables::{Accounts, Params, SpendingLimits},
 };
 use opengpu_crypto::verify;
 use opengpu_types::{
@@ -186,8 +186,8 @@ pub(crate) fn close<S: State>(
     Ok(())
 }
 
-/// Gives an account another key, if that agrees. Nonces go on, so nothing that was signed for the
-/// account before can be executed again.
+/// Gives an account another key, if that agrees and has no spending limit on it. Nonces go on, and leap over
+/// those of limits, so nothing that was signed for the account before can be executed again.
 pub(crate) fn change_key<S: State>(
     state: &mut Overlay<S>,
     context: &BlockContext,
@@ -198,10 +198,15 @@ pub(crate) fn change_key<S: State>(
     let mut account = state.must::<Accounts>(address)?;
     let key = to.key.address().map_err(|_| Failure::BadKey)?;
     let message = Operation::taking_over(context.chain, &address);
-    if key == account.key_of(address) || verify(&to.key, &message, &to.signature).is_err() {
+    let limited = state.view::<SpendingLimits>((address, key))?.is_some();
+    if limited
+        || key == account.key_of(address)
+        || verify(&to.key, &message, &to.signature).is_err()
+    {
         return Err(Failure::BadKey.into());
     }
     account.key = Some(key).filter(|key| *key != address);
+    account.nonce = account.nonce.max(first_nonce(state, context));
     state.set::<Accounts>(address, account);
     events.push(Event::KeyChanged { account: address, key });
     Ok(())

@@ -165,14 +165,7 @@ impl Invalid {
     /// Whether no state can make the same transaction valid again. Everything else depends on the
     /// state it was tried on: on an unfinished block, another one may win.
     pub const fn is_final(&self) -> bool {
-        matches!(
-            self,
-            Self::Empty
-                | Self::TooLarge { .. }
-                | Self::BadKey
-                | Self::SponsorMismatch
-                | Self::Expired { .. }
-        )
+        matches!(self, Self::Empty | Self::TooLarge { .. } | Self::BadKey | Self::Expired { .. })
     }
 }
 

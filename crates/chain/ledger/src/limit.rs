@@ -6,7 +6,7 @@ use crate::{
     error::{Corruption, Halt, Stop},
     execution::BlockContext,
     state::{Overlay, State},
-    table::tables::SpendingLimits,
+    table::tables::{Accounts, SpendingLimits},
 };
 use opengpu_types::{
     Address, Amount, CloseReason, Event, Failure, MarketOperation, Millis, Operation, Purpose,
@@ -31,7 +31,8 @@ pub(crate) fn authorize<S: State>(
     events: &mut Vec<Event>,
 ) -> Result<(), Stop> {
     let &Terms { name, spender, amount, purpose, until } = terms;
-    if spender == account {
+    let own = state.must_view::<Accounts>(account)?.key_of(account);
+    if spender == account || spender == own {
         return Err(Failure::SameAccount.into());
     }
     if amount.is_zero() {

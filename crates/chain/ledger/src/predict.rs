@@ -113,7 +113,12 @@ pub fn predicted_keys(signed: &SignedTransaction, keys: &mut Vec<Key>) {
                 account: sender,
                 duty: opengpu_types::DutyKind::ConfirmSeat { epoch: *epoch },
             }),
-            Operation::Burn { .. } | Operation::ChangeKey { .. } => {}
+            Operation::ChangeKey { to } => {
+                let spender = to.key.address().ok();
+                let limit = |spender| Key::SpendingLimit { account: sender, spender };
+                keys.extend(spender.map(limit));
+            }
+            Operation::Burn { .. } => {}
             Operation::Market(operation) => market_keys(sender, operation, keys),
         }
     }

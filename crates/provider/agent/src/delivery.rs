@@ -26,6 +26,8 @@ use std::time::{Duration, SystemTime};
 const PART: usize = 256 * 1024;
 /// Bytes of the largest state that an executor hands over.
 const LARGEST_STATE: u64 = 300 << 20;
+/// A program that was used within this time stays, whatever the quota.
+const RECENT: Duration = Duration::from_secs(60);
 
 /// Why a lease does not begin with what was sent.
 #[derive(Debug, thiserror::Error)]
@@ -130,8 +132,7 @@ impl Depot {
         }
         for entry in fs::read_dir(&self.programs)? {
             let entry = entry?;
-            let since = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
-            if since >= age && !wanted.contains(&entry.path()) {
+            if last_use(&entry.path())? >= age && !wanted.contains(&entry.path()) {
                 fs::remove_dir_all(entry.path())?;
             }
         }
@@ -157,7 +158,8 @@ impl Depot {
             if left <= most {
                 break;
             }
-            if !wanted.contains(&path) {
+            // Whoever used it just now, or is making it, may want it before anybody is told.
+            if !wanted.contains(&path) && last_use(&path)? >= RECENT {
                 fs::remove_dir_all(&path)?;
                 left = left.saturating_sub(bytes);
             }
@@ -235,6 +237,11 @@ impl Depot {
         }
         Ok(())
     }
+}
+
+/// How long ago a program was used.
+fn last_use(path: &Path) -> io::Result<Duration> {
+    Ok(fs::metadata(path)?.modified()?.elapsed().unwrap_or_default())
 }
 
 #[cfg(test)]

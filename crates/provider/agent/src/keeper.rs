@@ -6,8 +6,8 @@
 //!
 //! What lies beside the store makes the store smaller, down to a quarter of the quota. When there is more,
 //! it goes in this sequence: programs that no open lease wants, the least recently used first; what is
-//! kept of closed leases for whoever runs a segment again, the first closed first; states of open leases
-//! from before the last two checkpoints. Outputs stay as long as they were promised.
+//! kept of closed leases of closed tasks for whoever runs a segment again, the first closed first; states of
+//! other leases from before the last two checkpoints. Outputs stay as long as they were promised.
 
 use crate::board::Board;
 use crate::delivery::Depot;
@@ -91,7 +91,8 @@ impl Keeper {
             beside = programs.saturating_add(records);
         }
         debug!(programs, records, "beside the store");
-        self.depot.store.set_total(self.quota.saturating_sub(beside)).map_err(io::Error::other)
+        let total = self.quota.saturating_sub(beside).max(self.quota >> 2);
+        self.depot.store.set_total(total).map_err(io::Error::other)
     }
 
     /// Drops what serves nothing but running segments again, until records have so many bytes; says how
@@ -105,9 +106,14 @@ impl Keeper {
             }
         }
         let mut bytes = self.records.bytes()?;
-        for record in closed.into_values() {
+        for ((_, lease), record) in closed {
             if bytes <= most {
                 return Ok(bytes);
+            }
+            // While the task goes on elsewhere, the next lease begins with a state of this one.
+            if self.board.find(lease).is_some_and(|posted| !posted.task.is_closed()) {
+                open.push(lease);
+                continue;
             }
             bytes = bytes.saturating_sub(record.forget_run()?);
         }
@@ -149,8 +155,8 @@ mod tests {
     use crate::record::Record;
     use opengpu_crypto::Digest;
     use opengpu_types::{
-        ArtifactId, Checkpoint, Commitment, Ending, LeaseId, ProgramId, SegmentIndex, Task, TaskId,
-        Usage,
+        ArtifactId, Checkpoint, CloseReason, Commitment, Ending, LeaseId, Metered, ProgramId,
+        Segment, SegmentIndex, Task, TaskId, TaskPhase, Usage,
     };
     use std::fs;
     use std::sync::Arc;
@@ -203,10 +209,9 @@ mod tests {
             let all = (0..states).map(|place| {
                 let id = ArtifactId(Digest([place; 32]));
                 fs::write(record.state_file(id), bytes(10)).unwrap();
-                let file = fs::File::open(record.state_file(id)).unwrap();
-                let since = Duration::from_secs(1_000 + u64::from(place));
-                let when = std::time::UNIX_EPOCH.checked_add(since).unwrap();
-                file.set_times(fs::FileTimes::new().set_modified(when)).unwrap();
+                let (index, metered) = (SegmentIndex(place.into()), Metered::default());
+                let segment = Segment { index, state: id, emitted: fixture::DIGEST, metered };
+                record.pen().unwrap().write(&[(segment, Millis(1))], b"").unwrap();
                 id
             });
             let all = all.collect();
@@ -217,16 +222,52 @@ mod tests {
     #[test]
     fn the_least_recently_used_program_goes_first_unless_a_lease_wants_it() {
         let scene = scene(100 * KIB);
-        let (old, wanted) = (scene.program(1, 30, 50), scene.program(2, 30, 90));
+        let (old, wanted) = (scene.program(1, 30, 500), scene.program(2, 30, 900));
         scene.keeper.trim().unwrap();
         assert!(scene.has(old) && scene.has(wanted), "there is room");
-        let new = scene.program(3, 30, 10);
+        let new = scene.program(3, 30, 100);
         let mut task = fixture::leased();
         task.spec.program = wanted;
         let lease = LeaseId { task: TaskId(fixture::DIGEST), number: 0 };
         scene.keeper.board.post(lease, &Arc::new(task), true);
         scene.keeper.trim().unwrap();
         assert!(!scene.has(old) && scene.has(wanted) && scene.has(new));
+        let (more, made) = (scene.program(4, 60, 1), scene.program(5, 60, 0));
+        scene.keeper.trim().unwrap();
+        assert!(!scene.has(new) && scene.has(more) && scene.has(made), "used just now");
+    }
+
+    #[test]
+    fn a_closed_lease_keeps_the_state_from_which_its_task_goes_on() {
+        let scene = scene(60 * KIB);
+        let (closed, states) = scene.lease(0, 8);
+        closed.close(Millis(5)).unwrap();
+        let (mut task, lease) = committed(states[4]);
+        scene.keeper.board.post(lease, &Arc::new(task.clone()), false);
+        scene.keeper.trim().unwrap();
+        assert!(closed.state_file(states[4]).exists() && closed.input().exists());
+        assert!(!closed.state_file(states[1]).exists());
+        let (reason, at) = (CloseReason::Completed, Millis(9));
+        task.phase = TaskPhase::Closed { reason, at };
+        scene.keeper.board.post(lease, &Arc::new(task), false);
+        scene.keeper.trim().unwrap();
+        assert!(!closed.state_file(states[4]).exists() && !closed.input().exists());
+    }
+
+    /// A lease that has committed to a state, and its task.
+    fn committed(state: ArtifactId) -> (Task, LeaseId) {
+        let (index, emitted) = (SegmentIndex(4), fixture::DIGEST);
+        let mut task: Task = fixture::leased();
+        task.leases.get_mut(0).unwrap().commitment = Some(Commitment {
+            root: fixture::DIGEST,
+            steps: 8,
+            segments: 8,
+            reached: Checkpoint { index, state, emitted, bytes_out: 0 },
+            output: ArtifactId(fixture::DIGEST),
+            usage: Usage { time: Millis(1), fuel: 1 },
+            ending: Ending::Open,
+        });
+        (task, LeaseId { task: TaskId(fixture::DIGEST), number: 0 })
     }
 
     #[test]
@@ -249,23 +290,7 @@ mod tests {
         let (closed, gone) = scene.lease(1, 3);
         closed.close(Millis(5)).unwrap();
         let (open, states) = scene.lease(0, 6);
-        let reached = Checkpoint {
-            index: SegmentIndex(4),
-            state: states[4],
-            emitted: fixture::DIGEST,
-            bytes_out: 0,
-        };
-        let mut task: Task = fixture::leased();
-        task.leases.get_mut(0).unwrap().commitment = Some(Commitment {
-            root: fixture::DIGEST,
-            steps: 8,
-            segments: 8,
-            reached,
-            output: ArtifactId(fixture::DIGEST),
-            usage: Usage { time: Millis(1), fuel: 1 },
-            ending: Ending::Open,
-        });
-        let lease = LeaseId { task: TaskId(fixture::DIGEST), number: 0 };
+        let (task, lease) = committed(states[4]);
         scene.keeper.board.post(lease, &Arc::new(task), true);
         scene.keeper.trim().unwrap();
         assert!(gone.iter().all(|id| !closed.state_file(*id).exists()), "it is over");

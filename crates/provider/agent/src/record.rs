@@ -420,8 +420,8 @@ impl Record {
         for name in ["input", "state", "predicate"] {
             remove(&self.folder.join(name))?;
         }
-        for state in self.states_by_age()? {
-            remove(&state)?;
+        for state in fs::read_dir(self.states())? {
+            remove(&state?.path())?;
         }
         Ok(before.saturating_sub(keeper::size(&self.folder)?))
     }
@@ -429,25 +429,24 @@ impl Record {
     /// Drops states of a lease that goes on, but for the one that was committed to last, the one before
     /// it and all after it; says how many bytes that was.
     pub fn forget_states_before(&self, committed: Option<ArtifactId>) -> io::Result<u64> {
-        let Some(committed) = committed.map(|state| self.state_file(state)) else { return Ok(0) };
-        let (before, mut older) = (keeper::size(&self.folder)?, self.states_by_age()?);
-        let Some(place) = older.iter().position(|state| *state == committed) else { return Ok(0) };
-        older.truncate(place.saturating_sub(1));
-        for state in older {
-            remove(&state)?;
+        let Some(committed) = committed else { return Ok(0) };
+        let (before, states) = (keeper::size(&self.folder)?, self.states_in_order()?);
+        let Some(place) = states.iter().rposition(|state| *state == committed) else {
+            return Ok(0);
+        };
+        let (older, newer) = states.split_at(place.saturating_sub(1));
+        for state in older.iter().filter(|state| !newer.contains(state)) {
+            remove(&self.state_file(*state))?;
         }
         Ok(before.saturating_sub(keeper::size(&self.folder)?))
     }
 
-    /// The files of all states, the oldest first.
-    fn states_by_age(&self) -> io::Result<Vec<PathBuf>> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir(self.states())? {
-            let entry = entry?;
-            found.push((entry.metadata()?.modified()?, entry.path()));
-        }
-        found.sort();
-        Ok(found.into_iter().map(|(_, path)| path).collect())
+    /// The state after each segment that was written down.
+    fn states_in_order(&self) -> io::Result<Vec<ArtifactId>> {
+        let bytes = read_all(&self.folder.join("segments"))?;
+        let lines = bytes.chunks_exact(Line::width());
+        let states = lines.map(|line| Line::decode(line.to_vec()).map(|line| line.segment.state));
+        states.collect::<Result<_, _>>().map_err(spoiled)
     }
 
     fn closed(&self) -> io::Result<Option<Millis>> {

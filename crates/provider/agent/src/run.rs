@@ -131,11 +131,9 @@ impl Run {
     /// Runs it and tells the desk how it ended.
     pub(crate) fn carry_out(self) {
         let ended = self.go_on();
-        let mut refused = false;
         let (commitment, how) = match ended {
             Ok((_, How::Finished)) if !self.is_accepted() => {
                 info!(lease = %self.lease, "the client's predicate refuses the output");
-                refused = true;
                 (None, How::Unfit)
             }
             Ok((commitment, how)) => (commitment, how),
@@ -150,7 +148,9 @@ impl Run {
                 (None, How::Broken)
             }
         };
-        let published = if refused { Ok(()) } else { self.publish() };
+        // What a predicate judges is held back unless all of it was accepted.
+        let whole = commitment.is_some_and(|it| it.ending == Ending::Completed);
+        let published = if self.is_judged() && !whole { Ok(()) } else { self.publish() };
         if let Err(error) = &published {
             warn!(lease = %self.lease, %error, "the output is not published");
         }

@@ -48,6 +48,9 @@ pub(crate) fn run(context: &Context, folder: &Folder, arguments: &Arguments) -> 
     Ok(())
 }
 
+/// What only the manager of the system knows.
+const NETWORK: &str = "Wants=network-online.target\nAfter=network-online.target\n";
+
 /// What only the manager of the system can do.
 const SYSTEM: &str = "\
 ProtectSystem=strict
@@ -80,15 +83,14 @@ impl Unit {
             Some(user) => format!("User={}\n", plain(user)?),
             None => String::new(),
         };
-        let (target, more) = match self.user {
-            Some(_) => ("multi-user", format!("{SYSTEM}ReadWritePaths={home} {data}\n")),
-            None => ("default", String::new()),
+        let (target, network, more) = match self.user {
+            Some(_) => ("multi-user", NETWORK, format!("{SYSTEM}ReadWritePaths={home} {data}\n")),
+            None => ("default", "", String::new()),
         };
         Ok(format!(
             "[Unit]\n\
              Description=OpenGPU provider\n\
-             Wants=network-online.target\n\
-             After=network-online.target\n\
+             {network}\
              \n\
              [Service]\n\
              {user}\

@@ -88,7 +88,14 @@ pub(super) fn run(
         tasks.iter().try_for_each(|id| run::attend_in_background(context, *id))?;
         let ids: Vec<_> = tasks.iter().map(ToString::to_string).collect();
         context.output.show(&json!({ "tasks": ids }), |_| ids.join("\n"))?;
-        return failed.map_or(Ok(None), |error| Err(stopped(error, &tasks)));
+        return match failed {
+            Some(error) => Err(stopped(error, &tasks)),
+            None if tasks.len() < count => {
+                let told = format!("left after {} of {count} tasks", tasks.len());
+                Err(Complaint::new(Exit::Failed, told).into())
+            }
+            None => Ok(None),
+        };
     }
     // What is submitted is paid for, so it is attended whatever happened to the others.
     let ended = attend_all(context, &client, &tasks, &left);

@@ -64,8 +64,9 @@ fn make(context: &Context, making: &Making, next: &str, account: Address) -> Res
     let (keypair, phrase) = making.keypair()?;
     let passphrase = context.new_passphrase(making.no_passphrase)?;
     let new = Signatory { account, keypair };
-    context.keystore.store(&mut rand::rng(), next, &new, &passphrase)?;
+    // First, so that no key is ever used whose phrase nobody saw.
     super::tell(context, &phrase);
+    context.keystore.store(&mut rand::rng(), next, &new, &passphrase)?;
     Ok(new)
 }
 
@@ -77,9 +78,11 @@ fn agreed(context: &Context, new: &Signatory) -> Result<Operation> {
 }
 
 fn finish(context: &Context, name: &str, next: &str) -> Result<()> {
-    let record = context.keystore.replace(name, next)?;
+    let before = format!("{name}-before");
+    let record = context.keystore.replace(name, next, &before)?;
     context.output.note(format!(
-        "`{name}` signs with its new key. Restart what runs with it, for example a provider."
+        "`{name}` signs with its new key. Restart what runs with it, for example a provider. The key of \
+         before is `{before}`; remove it when the new one has worked: opengpu wallet remove {before}"
     ));
     show(context, &record)
 }

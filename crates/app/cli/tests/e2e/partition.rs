@@ -14,7 +14,7 @@ const EPOCH_BLOCKS: u64 = 20;
 /// How long a cut lasts; less than the silence of a provider that the chain takes for its death.
 const CUT: Duration = Duration::from_secs(3);
 /// How soon blocks are final again; on a busy machine.
-const HEALED: Duration = Duration::from_secs(20);
+const HEALED: Duration = Duration::from_secs(10);
 
 /// Heals all links, and waits until every node has a new block.
 fn heal(network: &Network) {

@@ -111,7 +111,7 @@ fn e2e_a_script_with_a_folder_as_its_input_runs_on_the_network() {
 fn e2e_what_a_script_says_is_seen_while_it_runs_and_why_it_failed() {
     let scene = Scene::new("1");
     // It waits for longer than the test until somebody has seen its first words.
-    let slow = "import sys, time\nprint('epoch 1', file=sys.stderr)\ntime.sleep(5)\n\
+    let slow = "import sys, time\nprint('epoch 1', file=sys.stderr)\ntime.sleep(15)\n\
                 print('epoch 2', file=sys.stderr)\nprint('done')\n";
     scene.write("slow.py", slow);
     let detached = scene.json(&["run", "slow.py", "--from", "alice", "--detach"]);

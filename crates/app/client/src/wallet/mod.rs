@@ -176,10 +176,19 @@ impl Keystore {
         Ok(Signatory { account, keypair: record.decrypt(passphrase.as_str())? })
     }
 
-    /// Puts the key `new` in the place of `name`, whose key is gone then.
-    pub fn replace(&self, name: &str, new: &str) -> Result<KeyRecord, WalletError> {
-        let (path, from) = (self.path(name)?, self.path(new)?);
+    /// Puts the key `new` in the place of `name`, whose key is kept as `before`: that a chain has taken
+    /// another one is a node's word.
+    pub fn replace(&self, name: &str, new: &str, before: &str) -> Result<KeyRecord, WalletError> {
+        let (path, from, kept) = (self.path(name)?, self.path(new)?, self.path(before)?);
         let record = self.record(new)?;
+        match fs::remove_file(&kept) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(FileError::io(&kept, error).into());
+            }
+            _ => {}
+        }
+        // At no moment is there no key under the name.
+        fs::hard_link(&path, &kept).map_err(|error| FileError::io(&kept, error))?;
         fs::rename(&from, &path).map_err(|error| FileError::io(&path, error))?;
         Ok(KeyRecord { name: name.to_owned(), ..record })
     }
@@ -265,9 +274,10 @@ mod tests {
         let new = Signatory { account: first.address, keypair: Keypair::ed25519([2; 32]) };
         let (mut rng, passphrase) = (StdRng::seed_from_u64(8), Passphrase::from("other"));
         keystore.store(&mut rng, "alice-next", &new, &passphrase).unwrap();
-        let replaced = keystore.replace("alice", "alice-next").unwrap();
+        let replaced = keystore.replace("alice", "alice-next", "alice-before").unwrap();
         assert_eq!((replaced.address, replaced.key), (first.address, new.keypair.address()));
-        assert_eq!(keystore.list().unwrap(), [replaced]);
+        let before = KeyRecord { name: "alice-before".to_owned(), ..first.clone() };
+        assert_eq!(keystore.list().unwrap(), [replaced, before]);
         let opened = keystore.unlock("alice", &passphrase).unwrap();
         assert_eq!(
             (opened.account, opened.keypair.address()),

@@ -13,7 +13,9 @@ use crate::{
     state::{Changes, State},
     table::tables::{AgendaPages, Agendas, Providers, Tasks, Ticks},
 };
-use opengpu_types::{Agenda, AgendaPage, Alarm, Key, Millis, TaskId, Tick, Urgency};
+use opengpu_types::{
+    Agenda, AgendaPage, Alarm, ClassIndex, Key, LeasePhase, Millis, TaskId, Tick, Urgency,
+};
 
 /// Milliseconds of a tick.
 const TICK: u64 = 250;
@@ -202,6 +204,29 @@ impl<S: State> Market<'_, S> {
             keys.extend([Key::Auction(*id), Key::Account(task.client), Key::Client(task.client)]);
             for lease in task.leases.iter().filter(|lease| !lease.is_closed()) {
                 keys.extend([Key::Provider(lease.provider), Key::Account(lease.provider)]);
+            }
+        }
+        self.state.need(keys)?;
+        self.load_silent(due)
+    }
+
+    /// Says what taking the offers of silent providers off their shelves will read.
+    fn load_silent(&self, due: &[(Tick, Alarm)]) -> Result<(), Halt> {
+        let mut keys = Vec::new();
+        for (_, alarm) in due {
+            let Alarm::Task(id) = alarm else { continue };
+            let Some(task) = self.state.view::<Tasks>(*id)? else { continue };
+            for lease in task.leases.iter().filter(|lease| lease.phase == LeasePhase::Running) {
+                let provider = self.state.must_view::<Providers>(lease.provider)?;
+                let silent = provider.heard.max(lease.began).plus(self.parameters.silence);
+                if silent > self.now() {
+                    continue;
+                }
+                keys.push(Key::Shelves);
+                keys.extend(provider.offers.iter().flat_map(|offered| {
+                    let class = ClassIndex::id(&offered.offer.class);
+                    [Key::Shelf(offered.shelf), Key::ClassIndex(class)]
+                }));
             }
         }
         self.state.need(keys)

@@ -185,6 +185,9 @@ impl<S: State> Market<'_, S> {
         reason: CloseReason,
     ) -> Result<(), Halt> {
         task.seeking = self.now();
+        if reason == CloseReason::Silent {
+            self.miss(lease_of(task, id.number)?.provider)?;
+        }
         let by_output = decides_by_output(&task.spec);
         match lease_of(task, id.number)?.commitment {
             Some(_) if !by_output => {

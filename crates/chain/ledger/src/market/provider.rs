@@ -220,10 +220,12 @@ impl<S: State> Market<'_, S> {
     }
 
     /// Takes the offers of a provider that may be dead off the shelves.
-    pub(super) fn miss(&mut self, address: Address, provider: &mut Provider) -> Result<(), Halt> {
+    pub(super) fn miss(&mut self, address: Address) -> Result<(), Halt> {
+        let mut provider = self.state.must::<Providers>(address)?;
         if provider.status == ProviderStatus::Active {
-            self.unlist(address, provider)?;
+            self.unlist(address, &provider)?;
             provider.status = ProviderStatus::Silent;
+            self.state.set::<Providers>(address, provider);
             self.tell(Event::ProviderDrained { provider: address, draining: true });
         }
         Ok(())

@@ -121,9 +121,6 @@ impl<S: State> Market<'_, S> {
         let record = &mut provider.reputation;
         reputation::refresh(record, now, self.parameters.half_life);
         reputation::lease_ended(record, reason, verdict, paid_for);
-        if reason == CloseReason::Silent {
-            self.miss(address, &mut provider)?;
-        }
         if reputation::is_fault(reason) {
             self.slash(id, client, address, lock)?;
         } else {

@@ -47,9 +47,10 @@ struct Stream {
     ahead: u32,
     since: Option<Instant>,
     bytes: usize,
-    /// Lines that did not pass since the last one that did, and the last of them.
+    /// Lines that did not pass since the last one that did.
     left_out: usize,
-    last: VecDeque<Vec<u8>>,
+    /// The last lines; none for one that passed.
+    last: VecDeque<Option<Vec<u8>>>,
 }
 
 impl Stream {
@@ -60,16 +61,20 @@ impl Stream {
         let bytes = self.bytes.saturating_add(size);
         if self.ahead >= BURST || bytes > MOST {
             self.left_out = self.left_out.saturating_add(1);
-            if self.last.len() == LAST {
-                self.last.pop_front();
-            }
-            self.last.push_back(line.to_vec());
+            self.remember(Some(line.to_vec()));
             return Vec::new();
         }
         self.ahead = self.ahead.saturating_add(1);
         (self.bytes, self.left_out) = (bytes, 0);
-        self.last.clear();
+        self.remember(None);
         note.into_iter().chain([line.to_vec()]).collect()
+    }
+
+    fn remember(&mut self, line: Option<Vec<u8>>) {
+        if self.last.len() == LAST {
+            self.last.pop_front();
+        }
+        self.last.push_back(line);
     }
 
     /// Time makes room again.
@@ -84,7 +89,9 @@ impl Stream {
 
     fn end(self, failed: bool) -> Vec<Vec<u8>> {
         let last = if failed { self.last } else { VecDeque::new() };
-        note(self.left_out.saturating_sub(last.len())).into_iter().chain(last).collect()
+        let newest = last.iter().rev().take_while(|line| line.is_some()).count();
+        let note = note(self.left_out.saturating_sub(newest));
+        note.into_iter().chain(last.into_iter().flatten()).collect()
     }
 }
 
@@ -131,6 +138,17 @@ mod tests {
         assert_eq!(told[0], b"[800 lines left out]\n", "of what it printed");
         assert_eq!(told[1], b"[780 lines left out]\n");
         assert_eq!(told[2..], (980..1_000).map(line).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_line_that_passes_takes_none_of_the_last_ones_away() {
+        let (mut said, now) = (Said::default(), Instant::now());
+        (0..205).for_each(|number| drop(said.hear(Pipe::Error, &line(number), now)));
+        let passed = said.hear(Pipe::Error, &line(205), now + EVERY);
+        assert_eq!(passed, [b"[5 lines left out]\n".to_vec(), line(205)]);
+        said.hear(Pipe::Error, &line(206), now + EVERY);
+        let told = said.end(true);
+        assert_eq!(told, [200, 201, 202, 203, 204, 206].map(line));
     }
 
     #[test]
