@@ -172,6 +172,6 @@ mod tests {
         assert_eq!(home(Some("/given")), PathBuf::from("/given"));
         assert_eq!(given(None, "json").unwrap().output, Some(Format::Json));
         assert_eq!(given(None, "").unwrap().output, None, "an empty variable is none");
-        assert!(given(None, "xml").unwrap_err().to_string().contains("table or json"));
+        assert!(given(None, "xml").unwrap_err().to_string().contains("table, json or csv"));
     }
 }
