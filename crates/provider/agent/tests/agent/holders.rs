@@ -9,10 +9,13 @@ use opengpu_exec::Program;
 use opengpu_link::lease::{HELD, HOLD, Hold, Piece, Wanted};
 use opengpu_link::session::SessionError;
 use opengpu_link::{Relay, RelaySetup};
-use opengpu_types::{Amount, ArtifactId, CloseReason, LeaseId, SegmentIndex, Verdict};
+use opengpu_types::{Amount, ArtifactId, CloseReason, LeaseId, Millis, SegmentIndex, Verdict};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
+
+/// How long a client waits for the next provider on a machine with other work.
+const PATIENT: Millis = Millis(120_000);
 
 /// A relay that ends with its test.
 struct Meeting {
@@ -62,7 +65,7 @@ pub(crate) fn another_provider_goes_on_from_what_a_holder_has() {
     let lessee = meeting.provider(&scene, 2, lost.path(), 1);
     let (program, village) = (example("sha256-search"), scene.village());
     let opened = Program::open(&program).unwrap();
-    let task = scene.client.submit(village, &opened, LONG, |_| {});
+    let task = scene.client.submit(village, &opened, LONG, |spec| spec.patience = PATIENT);
     let first = scene.lease(task);
     assert_eq!(village.task(task).leases[0].provider, person(2).address());
     let session = scene.client.dial(&lessee.nearby());
