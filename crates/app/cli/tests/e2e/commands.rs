@@ -5,7 +5,7 @@ use crate::{
     providers::{Running, until},
     scene::{LONG, Scene, example},
 };
-use opengpu_types::{Amount, CloseReason, LeasePhase, Millis, TaskPhase};
+use opengpu_types::{CloseReason, LeasePhase, Millis, TaskPhase};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::{collections::BTreeSet, fs, process::Stdio};

@@ -276,7 +276,7 @@ mod tests {
         keystore.store(&mut rng, "alice-next", &new, &passphrase).unwrap();
         let replaced = keystore.replace("alice", "alice-next", "alice-before").unwrap();
         assert_eq!((replaced.address, replaced.key), (first.address, new.keypair.address()));
-        let before = KeyRecord { name: "alice-before".to_owned(), ..first.clone() };
+        let before = KeyRecord { name: "alice-before".to_owned(), ..first };
         assert_eq!(keystore.list().unwrap(), [replaced, before]);
         let opened = keystore.unlock("alice", &passphrase).unwrap();
         assert_eq!(
