@@ -105,7 +105,7 @@ fn greedy_answers_go_along_with_llama_cpp() {
     let golden: serde_json::Value =
         serde_json::from_str(include_str!("golden/answers.json")).unwrap();
     let mut model = open();
-    let (mut firsts, mut same, mut total, mut errors) = (0, 0, 0, Vec::new());
+    let (mut firsts, mut same, mut total, mut errors) = (Vec::new(), 0, 0, Vec::new());
     let answers = golden["answers"].as_array().unwrap();
     for entry in answers {
         let text = entry["prompt"].as_str().unwrap();
@@ -118,7 +118,9 @@ fn greedy_answers_go_along_with_llama_cpp() {
         let count = u32::try_from(expected.len()).unwrap();
         let ours = answer(&mut model, &Prompt::Tokens(prompt.clone()), &greedy(count));
         let along = ours.tokens.iter().zip(&expected).take_while(|(a, b)| a == b).count();
-        firsts += usize::from(along > 0);
+        // Where two tokens are near-equal, the rounding of a processor decides.
+        let sure = entry["logprobs"][0].as_f64().unwrap() > 0.5f64.ln();
+        firsts.extend(sure.then_some(along > 0));
         same += along;
         total += expected.len();
         let read = likelihoods(&mut model, &Prompt::Tokens(prompt), &expected);
@@ -130,10 +132,9 @@ fn greedy_answers_go_along_with_llama_cpp() {
     errors.sort_unstable_by(f64::total_cmp);
     let median = errors[errors.len() / 2];
     let report = format!(
-        "{firsts}/{} first tokens, {same}/{total} tokens along, median difference {median:.4}",
-        answers.len()
+        "sure first tokens {firsts:?}, {same}/{total} tokens along, median difference {median:.4}"
     );
-    assert!(firsts >= answers.len() - 1, "{report}");
+    assert!(firsts.len() >= 5 && firsts.iter().all(|first| *first), "{report}");
     // 107 of 221 when this was written: an answer leaves at the first token where two are near-equal.
     assert!(same * 5 >= total * 2, "{report}");
     assert!(median < 0.05, "{report}");
