@@ -12,6 +12,7 @@
 //! again in memory breaks no invariant at any height, nobody honest is slashed or cut off, and who
 //! voted twice is slashed. One seed is one run, to the last message.
 
+mod agent;
 mod canary;
 mod cast;
 mod impostor;
@@ -19,15 +20,14 @@ mod lab;
 mod liar;
 mod plan;
 mod shadow;
-mod steward;
 mod summary;
 mod traders;
 mod weather;
 
+pub use agent::Mishaps;
 pub use canary::{Canary, run_canary};
 pub use impostor::Part;
 pub use shadow::Breach;
-pub use steward::Mishaps;
 pub use summary::Summary;
 
 use crate::dice::Dice;
@@ -189,8 +189,8 @@ impl Production {
         let traders = match scenario {
             Scenario::Transfers => None,
             Scenario::Market => {
-                let stewards = cast.accounts.iter().skip(1).step_by(2).map(Keypair::address);
-                Some(Traders::new(Dice::new(plan.seed.rotate_left(32)), stewards))
+                let agents = cast.accounts.iter().skip(1).step_by(2).map(Keypair::address);
+                Some(Traders::new(Dice::new(plan.seed.rotate_left(32)), agents))
             }
         };
         let mut liars: Vec<_> = cast.members.iter().map(|_| None).collect();

@@ -1,14 +1,14 @@
 //! Clients and providers on a simulated network: they look at what is final and do what comes next, or
 //! vanish, refuse, lie and come back.
 //!
-//! Half of all accounts are providers as the product runs them ([`Steward`]). All others are both clients and
+//! Half of all accounts are providers as the product runs them ([`Agent`]). All others are both clients and
 //! providers. What these do follows from the state and the dice alone, and keeps to no rule but those of
 //! the chain: they vanish, refuse, and commit to anything.
 
 use super::{
+    agent::{Agent, Mishaps},
     cast::{CHAIN, market},
     shadow::{Breach, Shadow},
-    steward::{Mishaps, Steward},
 };
 use crate::{dice::Dice, goods};
 use opengpu_crypto::Keypair;
@@ -46,7 +46,7 @@ pub(crate) struct Traders {
     dice: Dice,
     habit: Habit,
     predicate: Vec<u8>,
-    stewards: BTreeMap<Address, Steward>,
+    agents: BTreeMap<Address, Agent>,
     /// Seconds for which a provider still does nothing.
     away: BTreeMap<Address, u64>,
     /// Whether new tasks are submitted and providers vanish.
@@ -54,28 +54,27 @@ pub(crate) struct Traders {
 }
 
 impl Traders {
-    pub(crate) fn new(mut dice: Dice, stewards: impl Iterator<Item = Address>) -> Self {
-        let stewards =
-            stewards.map(|account| (account, Steward::new(account, &mut dice))).collect();
+    pub(crate) fn new(mut dice: Dice, agents: impl Iterator<Item = Address>) -> Self {
+        let agents = agents.map(|account| (account, Agent::new(account, &mut dice))).collect();
         let (habit, predicate) = (Habit::default(), goods::predicate());
-        Self { dice, habit, predicate, stewards, away: BTreeMap::new(), open: true }
+        Self { dice, habit, predicate, agents, away: BTreeMap::new(), open: true }
     }
 
     /// What happened to the providers that the product runs.
     pub(crate) fn mishaps(&self) -> Mishaps {
-        let all = self.stewards.values().map(Steward::mishaps);
+        let all = self.agents.values().map(Agent::mishaps);
         all.fold(Mishaps::default(), |sum, one| sum.plus(one))
     }
 
     /// Leases that they completed.
     pub(crate) fn served(&self, shadow: &Shadow) -> u64 {
-        let each = self.stewards.keys().map(|account| shadow.served(account));
+        let each = self.agents.keys().map(|account| shadow.served(account));
         each.fold(0, u64::saturating_add)
     }
 
     /// A provider that did what it must not.
     pub(crate) fn fault(&self) -> Option<Breach> {
-        let mut careless = self.stewards.iter().filter(|(_, steward)| steward.is_careless());
+        let mut careless = self.agents.iter().filter(|(_, agent)| agent.is_careless());
         careless.next().map(|(provider, _)| Breach::Unkept { provider: *provider })
     }
 
@@ -103,10 +102,10 @@ impl Traders {
         nonce: Nonce,
     ) -> Vec<SignedTransaction> {
         let (me, state) = (account.address(), shadow.state());
-        if let Some(steward) = self.stewards.get_mut(&me) {
+        if let Some(agent) = self.agents.get_mut(&me) {
             return match self.habit {
                 Habit::Wait => Vec::new(),
-                _ => steward.turn(shadow, &mut self.dice, (account, nonce), !self.open),
+                _ => agent.turn(shadow, &mut self.dice, (account, nonce), !self.open),
             };
         }
         let mut wishes = Vec::new();

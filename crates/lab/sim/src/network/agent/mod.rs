@@ -96,7 +96,7 @@ struct Sent {
 
 /// A provider.
 #[derive(Debug)]
-pub(crate) struct Steward {
+pub(crate) struct Agent {
     settings: Settings,
     device: Device,
     /// None while its process is dead.
@@ -117,7 +117,7 @@ pub(crate) struct Steward {
     unkept: bool,
 }
 
-impl Steward {
+impl Agent {
     pub(crate) fn new(account: Address, dice: &mut Dice) -> Self {
         let class = if dice.one_in(2) { "soak-one" } else { "soak-two" };
         let rate = dice.below(1_000).saturating_add(1);
