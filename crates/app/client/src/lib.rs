@@ -35,7 +35,7 @@ pub use builder::{BuildError, Draft, Facts, Signer, TransactionBuilder};
 pub use follow::{FollowError, wait_until_final};
 pub use node_keys::{NodeKeys, NodeKeysError};
 pub use rpc::{Rpc, RpcError};
-pub use send::{SendError, send, send_noted};
+pub use send::{SendError, send, send_noted, send_sponsored};
 pub use signatory::Signatory;
 pub use transaction_file::TransactionFile;
 pub use wallet::{Keystore, Passphrase, WalletError};

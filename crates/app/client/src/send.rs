@@ -57,7 +57,18 @@ pub fn send(
     send_noted(rpc, signatory, operations, patience, noted)
 }
 
-/// The same, for whoever notes the transaction's id before it is sent, and does not send it if that
+/// The same, with the fee paid by another account.
+pub fn send_sponsored(
+    rpc: &Rpc,
+    signatory: &Signatory,
+    sponsor: &Signatory,
+    operations: Vec<Operation>,
+    patience: Duration,
+) -> Result<TransactionInfo, SendError> {
+    submit(rpc, signed(rpc, signatory, Some(sponsor), operations)?, patience)
+}
+
+/// The same as [`send`], for whoever notes the transaction's id before it is sent, and does not send it if that
 /// fails.
 pub fn send_noted<E: From<SendError>>(
     rpc: &Rpc,
@@ -66,17 +77,27 @@ pub fn send_noted<E: From<SendError>>(
     patience: Duration,
     note: impl FnOnce(TransactionId) -> Result<(), E>,
 ) -> Result<TransactionInfo, E> {
-    let draft = signed(rpc, signatory, operations)?;
+    let draft = signed(rpc, signatory, None, operations)?;
     note(draft.id())?;
     Ok(submit(rpc, draft, patience)?)
 }
 
-fn signed(rpc: &Rpc, by: &Signatory, operations: Vec<Operation>) -> Result<Draft, SendError> {
+fn signed(
+    rpc: &Rpc,
+    by: &Signatory,
+    sponsor: Option<&Signatory>,
+    operations: Vec<Operation>,
+) -> Result<Draft, SendError> {
     let (signer, sender) = (Signer::from(by), by.account);
     let nonce = signer.next_nonce(rpc, sender)?;
-    let builder = TransactionBuilder::new(sender).operations(operations);
+    let mut builder = TransactionBuilder::new(sender).operations(operations);
+    if let Some(sponsor) = sponsor {
+        builder = builder.sponsor(sponsor.into());
+    }
     let (mut draft, _) = builder.draft(&Facts::ask(rpc)?, signer, nonce)?;
-    draft.sign(by)?;
+    for signatory in std::iter::once(by).chain(sponsor) {
+        draft.sign(signatory)?;
+    }
     Ok(draft)
 }
 

@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::Result;
 use clap::Args;
-use opengpu_client::{Signatory, WalletError, send, wallet::KeyRecord};
+use opengpu_client::{Signatory, WalletError, send, send_sponsored, wallet::KeyRecord};
 use opengpu_types::{Address, Authorization, Operation};
 use std::time::Duration;
 
@@ -21,12 +21,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Rotate {
     /// Name of the key.
     name: String,
+    /// Key whose account pays the fee instead.
+    #[arg(long, value_name = "NAME")]
+    sponsor: Option<String>,
     #[command(flatten)]
     making: Making,
 }
 
 pub(super) fn run(context: &Context, arguments: &Rotate) -> Result<()> {
-    let Rotate { name, making } = arguments;
+    let Rotate { name, sponsor, making } = arguments;
     let (old, next) = (context.keystore.record(name)?, format!("{name}-next"));
     let kept = match context.keystore.record(&next) {
         Ok(record) => Some(record),
@@ -55,7 +58,13 @@ pub(super) fn run(context: &Context, arguments: &Rotate) -> Result<()> {
         None => make(context, making, &next, owner.account)?,
     };
     let operation = agreed(context, &new)?;
-    send(&context.rpc, &owner, vec![operation], PATIENCE)?;
+    match sponsor {
+        Some(sponsor) => {
+            let sponsor = context.unlock(sponsor)?;
+            send_sponsored(&context.rpc, &owner, &sponsor, vec![operation], PATIENCE)?
+        }
+        None => send(&context.rpc, &owner, vec![operation], PATIENCE)?,
+    };
     finish(context, name, &next)
 }
 

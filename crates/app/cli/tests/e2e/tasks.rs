@@ -380,8 +380,10 @@ fn e2e_a_provider_and_its_client_change_the_keys_of_their_accounts_while_a_lease
     let run = ["run", &program, "--from", "alice", "--input", "long.txt", "--detach"];
     let task = scene.json(&run)["task"].as_str().unwrap().to_owned();
     until("the run to begin", || scene.journal(&task).contains("begun"));
-    let rotate =
-        |name: &str| scene.json(&["wallet", "rotate", name, "--no-passphrase", "--show-phrase"]);
+    let rotate = |name: &str| {
+        let rotate = ["wallet", "rotate", name, "--no-passphrase", "--show-phrase"];
+        scene.json(&[&rotate[..], &["--sponsor", "faucet"]].concat())
+    };
     for name in ["one", "alice"] {
         let before = scene.account(name);
         let rotated = rotate(name);
