@@ -188,7 +188,7 @@ fn done() -> Commitment {
         segments: 1,
         reached,
         output: ArtifactId(Digest([6; 32])),
-        usage: Usage { time: Millis(10), fuel: 0 },
+        usage: Usage { time: Millis(10), fuel: 1_000_000_000 },
         ending: Ending::Completed,
     }
 }

@@ -197,7 +197,7 @@ const TYPES: &[&str] = &[
     "BeaconRecord a6e4206a1e69928990ec84a780b978d9e1baa8007dd989ea1589ef4664f8c588",
     "Record 25ed762609b88875dcf68fd47cf9ae85a505cda9f88015daecb9445561b5d8f9",
     "Key 62a5fe6945e9a91e7feba381ce6b170a55009d8898e729a8a4ad0c52459840d8",
-    "Entry cd896f7b35244cdda8dce238747615dc0258c41ebae93f1f57aa53e32c99c166",
+    "Entry 330dc48a544e8b1af91a0a9e0897bbe0409fa7bc310f38263d80436c98cf3a34",
     "ArtifactId 0f39743a434ba119ae69b576e74d984bb0867edd4f4be6239966f41c9aa80d1a",
     "ProgramId 0f39743a434ba119ae69b576e74d984bb0867edd4f4be6239966f41c9aa80d1a",
     "SegmentIndex a50543d5e066f4409977d711298e55bccf3a7a0f60d2c3ece1a932adfe164d9b",
@@ -260,7 +260,7 @@ const DIGESTS: &[&str] = &[
     "Header::digest db9112fed30ea3114bd9e0609619c6564bc92fe970ac06cde3afb12d7e72cdd9",
     "SeatSet::digest bd14c3d74d4eb065b46205831598f25d4b720bb26c98405ab1c4ccb62c18a499",
     "Genesis::digest 3ced772e48b59b4ba0443e970ee1ab93ffa3a6541557bf7c22163258dfdc64b9",
-    "Receipt::digest 5b45cfc6c45b1bb798570fd98146f41d02b043bbee22895692f2d2209559d094",
+    "Receipt::digest a1de5d386ddd99be1072489c64f4e9a1807e47a059d0eb17481cb787ee62f0b8",
     "Key::digest 140f7518b05b62d763f9adcd637d5a000aa36ab21e1c3eee6940debf22bdf47c",
     "Vote::signed_parts d7efa1930039cdf952b2468c79152e996ec5a278ead1749a5bb94f7cd96d3da6",
 ];
