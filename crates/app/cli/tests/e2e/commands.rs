@@ -142,7 +142,10 @@ fn e2e_what_takes_longer_than_it_may_ends_with_a_reason() {
     assert!(matches!(entry.phase, TaskPhase::Closed { reason: CloseReason::NoProvider, .. }));
     assert_eq!(entry.spec.requirements.longest, Millis(3_000));
     let reasons: Vec<_> = entry.leases.iter().map(|lease| lease.phase).collect();
-    assert_eq!(reasons[0], LeasePhase::Closed { reason: CloseReason::Late }, "{reasons:?}");
+    // The chain or the provider itself, whoever looks first.
+    let over = |reason| matches!(reason, CloseReason::Late | CloseReason::Broken);
+    let ended = |phase| matches!(phase, LeasePhase::Closed { reason } if over(reason));
+    assert!(reasons.iter().copied().all(ended), "{reasons:?}");
     // What it had committed to when it began is paid, a moment of each try.
     assert!(entry.paid < "0.01".parse().unwrap(), "{}", entry.paid);
     assert_eq!(entry.paid.plus(entry.refunded), Some(entry.deposited));
