@@ -88,6 +88,18 @@ fn a_key_with_a_limit_cannot_take_the_account() {
     network.apply(network.tx(&alice(), authorize).sign());
     let take = network.tx(&alice(), change(&alice(), &stranger())).by(&network, &stranger());
     assert_eq!(network.fail(take.sign()), Failure::OutsidePurpose);
+    // Nor is it given to it while what it signed under the limit could count again.
+    let give = network.tx(&alice(), change(&alice(), &stranger()));
+    assert_eq!(network.fail(give.sign()), Failure::BadKey);
+    let revoke = Operation::Revoke { spender: stranger().address() };
+    network.apply(network.tx(&alice(), revoke).sign());
+    let before = network.account(&alice()).nonce;
+    network.apply(network.tx(&alice(), change(&alice(), &stranger())).sign());
+    assert!(network.account(&alice()).nonce.0 > before.0 + 1, "above all nonces of limits");
+    let (name, until) = (Text::new("own").unwrap(), network.time.plus(Millis(60_000)));
+    let own = Operation::Authorize { name, spender, amount, purpose, until };
+    let own = network.tx(&alice(), own).with(&stranger());
+    assert_eq!(network.fail(own.sign()), Failure::SameAccount);
 }
 
 #[test]

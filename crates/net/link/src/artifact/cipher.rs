@@ -17,7 +17,8 @@
 //! A key is random, or follows from a secret of the owner and the hash of the plaintext. In the second
 //! case the same content of the same owner has the same address, and is stored and sent once. What
 //! that shows is only that two artifacts of one owner are equal; to guess a content one needs the
-//! owner's secret, so no stranger can test for a known file.
+//! owner's secret, so nobody who sees an address or a ciphertext can test for a known file. What a
+//! chain says of inputs and outputs elsewhere are hashes of plaintexts, by which everybody can.
 
 use std::fmt;
 use std::io::{self, Read};
