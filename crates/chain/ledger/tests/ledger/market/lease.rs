@@ -62,6 +62,20 @@ fn when_a_provider_vanishes_another_goes_on_from_the_checkpoint_and_each_is_paid
 }
 
 #[test]
+fn a_silent_provider_leaves_the_shelves_before_anybody_judged_what_it_did() {
+    let mut bazaar = Bazaar::new(2);
+    let id = bazaar.submit(spec(), 5);
+    bazaar.work(3_000);
+    bazaar.commit(0, first(id), commitment(3, 3_000));
+    while bazaar.lease(id, 0).phase == LeasePhase::Running {
+        assert_eq!(bazaar.provider(0).status, ProviderStatus::Active);
+        bazaar.network.idle(1);
+    }
+    assert!(matches!(bazaar.lease(id, 0).phase, LeasePhase::Committed { .. }));
+    assert_eq!(bazaar.provider(0).status, ProviderStatus::Silent);
+}
+
+#[test]
 fn who_has_nothing_to_show_is_not_paid() {
     let mut bazaar = Bazaar::new(2);
     let id = bazaar.submit(spec(), 5);
