@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::village::person;
-use crate::{LONG, Owner, SHORT, Scene, Setup, device, example, local, start_with};
+use crate::{Owner, SHORT, Scene, Setup, device, example, local, start_with};
 use commonware_codec::Encode as _;
 use opengpu_agent::Agent;
 use opengpu_exec::Program;
@@ -14,6 +14,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
+/// Runs on well after its first checkpoint, also on a fast machine.
+const LONGER: &[u8] = b"opengpu:\n30000000\n";
 /// How long a client waits for the next provider on a machine with other work.
 const PATIENT: Millis = Millis(120_000);
 
@@ -65,12 +67,12 @@ pub(crate) fn another_provider_goes_on_from_what_a_holder_has() {
     let lessee = meeting.provider(&scene, 2, lost.path(), 1);
     let (program, village) = (example("sha256-search"), scene.village());
     let opened = Program::open(&program).unwrap();
-    let task = scene.client.submit(village, &opened, LONG, |spec| spec.patience = PATIENT);
+    let task = scene.client.submit(village, &opened, LONGER, |spec| spec.patience = PATIENT);
     let first = scene.lease(task);
     assert_eq!(village.task(task).leases[0].provider, person(2).address());
     let session = scene.client.dial(&lessee.nearby());
     let reader = lessee.contact().sealing;
-    scene.client.deliver(&session, reader, first, (&program, LONG), None).unwrap();
+    scene.client.deliver(&session, reader, first, (&program, LONGER), None).unwrap();
     // The client hears and fetches nothing from here on.
     drop(session);
     village.until("a checkpoint that is held and on chain", || {
@@ -96,11 +98,11 @@ pub(crate) fn another_provider_goes_on_from_what_a_holder_has() {
     });
     let part = until(&pieces.collect::<Vec<_>>(), from.index);
     let reader = holder.contact().sealing;
-    scene.client.deliver(&session, reader, second, (&program, LONG), Some(&state)).unwrap();
+    scene.client.deliver(&session, reader, second, (&program, LONGER), Some(&state)).unwrap();
     let (reason, verdict, _) = scene.closed(second);
     assert_eq!((reason, verdict), (CloseReason::Completed, Some(Verdict::Upheld)));
     let output = [part, scene.client.output(&session, second)].concat();
-    assert_eq!(output, local(LONG));
+    assert_eq!(output, local(LONGER));
     assert!(holder.status().holding > 0, "it is kept until the client has had time to fetch it");
 }
 
