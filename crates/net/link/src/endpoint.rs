@@ -10,10 +10,11 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use iroh::dns::DnsResolver;
 use iroh::endpoint::{Incoming, QuicTransportConfig, VarInt, presets};
-use iroh::{RelayMap, RelayMode, RelayUrl, SecretKey};
+use iroh::{EndpointAddr, RelayMap, RelayMode, RelayUrl, SecretKey, Watcher as _};
 use iroh_relay::{RelayConfig, RelayQuicConfig};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
@@ -28,6 +29,10 @@ const WINDOW: u32 = 32 << 20;
 /// Of these, on one stream. The transport ends a session when a stream has more than 1024 gaps, which
 /// packets of 1200 bytes, every other one lost, make in 2.3 MiB.
 const STREAM_WINDOW: u32 = 2 << 20;
+
+/// The first guess of a round trip. A first packet that a relay could not deliver is sent again after
+/// three of these; the usual guess makes that a second.
+const ROUND_TRIP: Duration = Duration::from_millis(80);
 
 /// What the other end is told when it is not admitted.
 const NOT_ADMITTED: u8 = 1;
@@ -148,6 +153,28 @@ impl Endpoint {
         }
     }
 
+    /// Whether its relay knows it now. Without a relay there is nobody to ask.
+    pub fn is_online(&self) -> bool {
+        let connected = || self.inner.home_relay_status().get().iter().any(|it| it.is_connected());
+        self.relay.is_none() || connected()
+    }
+
+    /// Connects to the relay at once, for whoever waits to be dialled. Otherwise the transport measures
+    /// the only relay first, and for that long nobody reaches us; something to send, to somebody who
+    /// does not exist, ends that.
+    pub async fn knock(&self) {
+        let Some(relay) = self.relay.clone() else { return };
+        let nobody = EndpointAddr::new(SecretKey::generate().public()).with_relay_url(relay);
+        let knocking = async {
+            tokio::select! {
+                _ = self.inner.connect(nobody, ALPN) => {}
+                () = self.inner.online() => {}
+            }
+        };
+        // The transport goes on trying to reach the relay by itself.
+        let _ = timeout(self.limits.handshake, knocking).await;
+    }
+
     /// Opens a session. Whoever answers has proven the key of the address.
     pub async fn dial(&self, address: &Address) -> Result<Session, DialError> {
         let dialled = self.inner.connect(address.checked()?, ALPN);
@@ -183,6 +210,7 @@ fn relay_mode(relay: Option<&RelayUrl>) -> Result<RelayMode, AddressError> {
 
 fn transport(limits: &Limits) -> QuicTransportConfig {
     QuicTransportConfig::builder()
+        .initial_rtt(ROUND_TRIP)
         .max_concurrent_bidi_streams(VarInt::from_u32(limits.streams))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))

@@ -270,6 +270,8 @@ impl Agent {
         let router = readers.answer_on(router(&door, &depot, &records, &inbox));
         let endpoint = runtime.block_on(Endpoint::bind(config.link.clone(), router, door));
         let endpoint = Arc::new(endpoint?);
+        let knocking = Arc::clone(&endpoint);
+        runtime.spawn(async move { knocking.knock().await });
         let contact = contact(&endpoint, &sealing);
         let lender = Lender(Arc::new(Lending {
             chain: Arc::clone(&chain),
@@ -308,6 +310,11 @@ impl Agent {
             Outcome::Applied => Ok(()),
             Outcome::Failed { failure, .. } => Err(AnnounceError::Refused(failure)),
         }
+    }
+
+    /// Whether clients can reach it now: its relay knows it.
+    pub fn is_reachable(&self) -> bool {
+        self.endpoint.is_online()
     }
 
     /// Wishes something from now on.

@@ -24,6 +24,8 @@ pub(crate) struct Report {
     pub(crate) stake: Option<String>,
     /// Its relay.
     pub(crate) relay: String,
+    /// Whether clients can reach it now.
+    pub(crate) reachable: bool,
     /// How it notices its owner, if it works only while nobody is there.
     pub(crate) owner: Option<String>,
     /// Its open leases.
@@ -67,6 +69,8 @@ pub(crate) struct Placed {
 pub(crate) struct Around {
     /// Whether leases are taken at this hour.
     pub(crate) open: bool,
+    /// Whether clients can reach it.
+    pub(crate) reachable: bool,
     /// Whether it works only while the owner is away.
     pub(crate) idle_only: bool,
     /// What can be seen of the owner, if that counts.
@@ -96,6 +100,7 @@ impl Report {
             on_chain: on_chain.map(str::to_owned),
             stake: provider.map(|provider| provider.stake.to_string()),
             relay,
+            reachable: around.reachable,
             owner: around.sight.map(|sight| noticed(sight).to_owned()),
             leases: leases.collect(),
             bids: status.bids.iter().map(Placed::new).collect(),
@@ -211,6 +216,7 @@ fn standing(status: &Status, around: Around) -> String {
         (_, Wish::Pause) => "it is paused: `opengpu provider resume`",
         (_, Wish::Drain) => "it takes no more leases: `opengpu provider resume`",
         _ if !around.open => "it takes no leases at this hour",
+        _ if !around.reachable => "its relay does not answer, so no client reaches it",
         (Some(provider), _) if provider.status == ProviderStatus::Active => {
             "nobody has leased it yet"
         }
@@ -229,7 +235,7 @@ mod tests {
     use opengpu_agent::LeaseStatus;
     use opengpu_types::{Amount, Digest, LeaseId, SegmentIndex, TaskId};
 
-    const AROUND: Around = Around { open: true, idle_only: false, sight: None };
+    const AROUND: Around = Around { open: true, reachable: true, idle_only: false, sight: None };
 
     #[test]
     fn it_says_what_it_does_or_why_it_does_nothing() {

@@ -235,7 +235,8 @@ impl Desk {
         }
         let relay = agent.contact().relay.as_str().to_owned();
         let sight = self.idle_only.then(sight);
-        let around = Around { open: self.hours.contains(now()), idle_only: self.idle_only, sight };
+        let (open, reachable) = (self.hours.contains(now()), agent.is_reachable());
+        let around = Around { open, reachable, idle_only: self.idle_only, sight };
         Report::new(self.account, relay, &status, around)
     }
 }

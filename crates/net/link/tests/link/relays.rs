@@ -120,6 +120,57 @@ async fn a_relay_that_records_everything_learns_neither_content_nor_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_knows_whether_its_relay_knows_it() {
+    let relay = Relay::start(setup(), |_| true).await.unwrap();
+    let known = on_relay(1, &relay.url(), Router::default()).await;
+    assert!(known.is_online());
+    // Somebody who never answers.
+    let silent = TcpListener::bind(crate::ground::loopback()).await.unwrap();
+    let url: RelayUrl = format!("http://{}", silent.local_addr().unwrap()).parse().unwrap();
+    let config = Config::on_relay([2; 32], url);
+    let unknown = Endpoint::bind(config, Router::default(), |_| true).await.unwrap();
+    let waited = tokio::time::timeout(Duration::from_millis(500), unknown.online()).await;
+    assert!(waited.is_err() && !unknown.is_online());
+}
+
+/// Stands before a relay and lets nobody measure it.
+async fn unmeasured(relay: &Relay) -> RelayUrl {
+    let (url, listener) =
+        (relay.url(), TcpListener::bind(crate::ground::loopback()).await.unwrap());
+    let front = listener.local_addr().unwrap();
+    let behind = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut front, _)) = listener.accept().await {
+            let behind = behind.clone();
+            tokio::spawn(async move {
+                let mut asked = [0; 10];
+                if front.read_exact(&mut asked).await.is_err() || &asked != b"GET /relay" {
+                    return;
+                }
+                let mut back = TcpStream::connect(behind).await.unwrap();
+                back.write_all(&asked).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut front, &mut back).await;
+            });
+        }
+    });
+    format!("http://{front}").parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_knocks_is_reached_before_the_relay_was_measured() {
+    let relay = Relay::start(setup(), |_| true).await.unwrap();
+    let url = unmeasured(&relay).await;
+    let bind = |seed| {
+        Endpoint::bind(Config::on_relay([seed; 32], url.clone()), Router::default(), |_| true)
+    };
+    let (provider, client) = (Arc::new(bind(1).await.unwrap()), bind(2).await.unwrap());
+    let knocking = Arc::clone(&provider);
+    tokio::spawn(async move { knocking.knock().await });
+    client.dial(&provider.address()).await.unwrap();
+    assert!(!provider.is_online(), "it was measured, so this shows nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_recorder_finds_what_is_sent_in_the_open() {
     let sink = TcpListener::bind(crate::ground::loopback()).await.unwrap();
     let recorder = Recorder::default();
