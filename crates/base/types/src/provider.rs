@@ -230,9 +230,16 @@ pub enum Leave {
     Refused,
     /// It lost what it had of the task, or cannot go on.
     Broken,
+    /// The client did not say in time what it is about.
+    Unbriefed,
 }
 
-codec_enum!(Leave { 0 => OwnerReturned, 1 => Refused, 2 => Broken });
+codec_enum!(Leave { 0 => OwnerReturned, 1 => Refused, 2 => Broken, 3 => Unbriefed });
+
+impl Leave {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::OwnerReturned, Self::Refused, Self::Broken, Self::Unbriefed];
+}
 
 impl From<Leave> for CloseReason {
     fn from(leave: Leave) -> Self {
@@ -240,6 +247,7 @@ impl From<Leave> for CloseReason {
             Leave::OwnerReturned => Self::Released,
             Leave::Refused => Self::Refused,
             Leave::Broken => Self::Broken,
+            Leave::Unbriefed => Self::Unbriefed,
         }
     }
 }

@@ -261,13 +261,15 @@ pub enum CloseReason {
     Spent,
     /// It no longer fits.
     Unfit,
+    /// The client did not say in time what it is about.
+    Unbriefed,
 }
 
 codec_enum!(CloseReason {
     0 => Requested, 1 => Expired, 2 => Completed, 3 => Emptied, 4 => Replaced, 5 => Outbid,
     6 => Unopened, 7 => NoProvider, 8 => Silent, 9 => Late, 10 => Released, 11 => Refused,
     12 => Broken, 13 => Failed, 14 => Refuted, 15 => Inconclusive, 16 => Cancelled,
-    17 => Exhausted, 18 => Spent, 19 => Unfit,
+    17 => Exhausted, 18 => Spent, 19 => Unfit, 20 => Unbriefed,
 });
 
 impl CloseReason {
@@ -294,6 +296,7 @@ impl CloseReason {
             Self::Exhausted => "exhausted",
             Self::Spent => "spent",
             Self::Unfit => "unfit",
+            Self::Unbriefed => "unbriefed",
         }
     }
 }

@@ -7,10 +7,13 @@ use crate::{
     score::{Standing, Terms, distance, predicted},
 };
 use opengpu_types::{
-    Amount, Class, CloseReason, LeasePhase, MarketParameters, Millis, Offered, Reputation,
-    Requirements, Spec, Task,
+    Amount, Class, CloseReason, Lease, LeasePhase, Leave, MarketParameters, Millis, Offered,
+    Reputation, Requirements, Spec, Task,
 };
 use std::collections::BTreeSet;
+
+/// A client has so many times as long to brief a provider as a provider may be silent.
+const BRIEFING: u64 = 4;
 
 /// Copies of a task that run at once.
 pub const fn copies(spec: &Spec) -> usize {
@@ -26,11 +29,34 @@ pub fn missing(task: &Task) -> usize {
     copies(&task.spec).saturating_sub(working)
 }
 
-/// Different providers that gave a task back before they had committed to anything.
-pub fn unbegun(task: &Task) -> usize {
-    let released = LeasePhase::Closed { reason: CloseReason::Released };
-    let unbegun = task.leases.iter().filter(|it| it.phase == released && it.commitment.is_none());
-    unbegun.map(|lease| lease.provider).collect::<BTreeSet<_>>().len()
+/// Different providers that gave a task back because nobody told them what to run.
+pub fn unbriefed(task: &Task) -> usize {
+    let unbriefed = LeasePhase::Closed { reason: CloseReason::Unbriefed };
+    let unbriefed = task.leases.iter().filter(|lease| lease.phase == unbriefed);
+    unbriefed.map(|lease| lease.provider).collect::<BTreeSet<_>>().len()
+}
+
+/// For how long a client may leave a provider without a word; half of the time of a short lease.
+pub fn briefing(requirements: &Requirements, market: &MarketParameters) -> Millis {
+    let most = market.silence.0.saturating_mul(BRIEFING);
+    Millis(most.min(requirements.longest.0 / 2))
+}
+
+/// Why a lease ends that its provider gives back. That nobody briefed it is its word alone: it counts
+/// where it can be true, and is otherwise a lease that was released.
+pub fn reason_to_leave(
+    lease: &Lease,
+    requirements: &Requirements,
+    leave: Leave,
+    now: Millis,
+    market: &MarketParameters,
+) -> CloseReason {
+    let waited = now >= lease.began.plus(briefing(requirements, market));
+    let began = lease.commitment.is_some() || lease.signed > Millis(0);
+    match CloseReason::from(leave) {
+        CloseReason::Unbriefed if !waited || began => CloseReason::Released,
+        reason => reason,
+    }
 }
 
 /// What no lease can claim yet.

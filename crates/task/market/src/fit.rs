@@ -202,13 +202,13 @@ impl fmt::Display for Mismatch {
 const MOST_TRIES: usize = 3;
 
 /// Whether a provider may bid for a task after what it did for it before: who was silent or gave it back
-/// in good standing may, a few times, because a bid is a sign of life. Copies are of different providers,
+/// in good standing, or was not briefed, may, a few times, because a bid is a sign of life. Copies are of different providers,
 /// and what a predicate refused once it refuses again.
 pub fn may_return(task: &Task, provider: &Address) -> bool {
     let once = matches!(task.spec.class, Class::Replicate(_) | Class::Predicate(_));
     let excused = |phase| {
-        use CloseReason::{Released, Silent};
-        !once && matches!(phase, LeasePhase::Closed { reason: Silent | Released })
+        use CloseReason::{Released, Silent, Unbriefed};
+        !once && matches!(phase, LeasePhase::Closed { reason: Silent | Released | Unbriefed })
     };
     let mut own = task.leases.iter().filter(|lease| lease.provider == *provider);
     own.clone().count() < MOST_TRIES && own.all(|lease| excused(lease.phase))

@@ -11,9 +11,9 @@ const ONE: u64 = 1000;
 /// Whoever has no record counts as one who kept nine of ten.
 const PRIOR_KEPT: u64 = 9 * ONE;
 const PRIOR: u64 = 10 * ONE;
-/// A task is its client's fault if so many providers gave it back with nothing. One or two may be the
-/// client's enemies, or have owners who came back.
-const UNBEGUN: usize = 3;
+/// A task is its client's fault if so many providers say that they were not briefed. One or two may be
+/// the client's enemies.
+const UNBRIEFED: usize = 3;
 /// A refuted claim weighs as much as so many broken leases.
 const REFUTED: u64 = 4;
 
@@ -89,12 +89,12 @@ pub fn lease_ended(
 }
 
 /// Counts a task of a client that has ended. Work that came to an end is kept. One that so many different
-/// providers gave back before they had anything is broken: nobody was told what to run. All else, like
-/// what was cancelled or found nobody, says nothing of the client.
-pub fn task_ended(record: &mut Reputation, reason: CloseReason, unbegun: usize) {
+/// providers gave back because nobody told them what to run is broken. All else, like what was cancelled,
+/// found nobody or was released by owners who came back, says nothing of the client.
+pub fn task_ended(record: &mut Reputation, reason: CloseReason, unbriefed: usize) {
     if matches!(reason, CloseReason::Completed | CloseReason::Failed) {
         kept(record, Millis(0));
-    } else if unbegun >= UNBEGUN {
+    } else if unbriefed >= UNBRIEFED {
         broken(record);
     }
 }
@@ -115,9 +115,9 @@ mod tests {
 
     #[test]
     fn a_client_that_tells_nobody_what_to_run_breaks_its_task() {
-        let after = |reason, unbegun| {
+        let after = |reason, unbriefed| {
             let mut record = Reputation::default();
-            task_ended(&mut record, reason, unbegun);
+            task_ended(&mut record, reason, unbriefed);
             (record.kept, record.broken)
         };
         assert_eq!(after(CloseReason::Completed, 3), (1000, 0));

@@ -407,7 +407,7 @@ enums! {
     CloseReason {
         Requested, Expired, Completed, Emptied, Replaced, Outbid, Unopened, NoProvider, Silent,
         Late, Released, Refused, Broken, Failed, Refuted, Inconclusive, Cancelled, Exhausted,
-        Spent, Unfit,
+        Spent, Unfit, Unbriefed,
     }
     Event {
         Transferred { from, to, amount }, Burned { from, amount }, AccountOpened { account,
@@ -433,7 +433,7 @@ enums! {
         BidsLimited { task, until, opened_until }, KeyChanged { account, key },
     }
     ProviderStatus { Active, Draining, Leaving { until }, Silent }
-    Leave { OwnerReturned, Refused, Broken }
+    Leave { OwnerReturned, Refused, Broken, Unbriefed }
     Urgency { Deadline, Collection }
     Alarm { Task(task), Provider(provider), Class(class) }
     MarketOperation {

@@ -7,8 +7,8 @@ use crate::{
     state::{Memory, State as _},
 };
 use opengpu_types::{
-    Address, Alarm, Amount, Class, Entry, Event, Key, Lease, LeaseId, LeasePhase, Millis, Provider,
-    ProviderStatus, Task, TaskId, TaskPhase, Tick, Urgency, Verdict,
+    Address, Alarm, Amount, Class, CloseReason, Entry, Event, Key, Lease, LeaseId, LeasePhase,
+    Millis, Provider, ProviderStatus, Task, TaskId, TaskPhase, Tick, Urgency, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -156,13 +156,16 @@ fn lease_edge(old: Option<LeasePhase>, new: LeasePhase) -> bool {
 }
 
 /// Whether a lease of such a task can be in its phase at all: copies are opened, what others say about
-/// commitments is waited for where there is one.
+/// commitments is waited for where there is one, and who was not briefed has none.
 fn lease_fits(task: &Task, lease: &Lease) -> bool {
     let copies = matches!(task.spec.class, Class::Replicate(_));
     match lease.phase {
         LeasePhase::Opening { .. } => copies && lease.commitment.is_some(),
         LeasePhase::Committed { .. } => {
             !decides_by_output(&task.spec) && lease.commitment.is_some()
+        }
+        LeasePhase::Closed { reason: CloseReason::Unbriefed } => {
+            lease.commitment.is_none() && lease.paid.is_zero()
         }
         LeasePhase::Running | LeasePhase::Stopping { .. } | LeasePhase::Closed { .. } => true,
     }
@@ -375,7 +378,6 @@ pub(super) fn signed_usage_only_grows(before: &Memory, block: &Executed) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use opengpu_types::CloseReason;
 
     #[test]
     fn tasks_and_leases_go_from_phase_to_phase_as_they_may() {

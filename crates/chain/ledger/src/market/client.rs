@@ -38,7 +38,7 @@ impl<S: State> Market<'_, S> {
         let mut record = self.state.must::<Clients>(task.client)?;
         record.tasks.remove_sorted(&id);
         reputation::refresh(&mut record.reputation, self.now(), self.parameters.half_life);
-        reputation::task_ended(&mut record.reputation, reason, demand::unbegun(task));
+        reputation::task_ended(&mut record.reputation, reason, demand::unbriefed(task));
         self.state.set::<Clients>(task.client, record);
         Ok(())
     }

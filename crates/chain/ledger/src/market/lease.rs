@@ -125,8 +125,12 @@ impl<S: State> Market<'_, S> {
         leave: Leave,
     ) -> Result<(), Stop> {
         let mut task = self.leased_task(sender, id)?;
-        let reason = match lease_of(&mut task, id.number)?.phase {
-            LeasePhase::Running => leave.into(),
+        let (now, requirements) = (self.now(), task.spec.requirements.clone());
+        let lease = lease_of(&mut task, id.number)?;
+        let reason = match lease.phase {
+            LeasePhase::Running => {
+                demand::reason_to_leave(lease, &requirements, leave, now, &self.parameters)
+            }
             LeasePhase::Stopping { reason, .. } => reason,
             _ => return Err(Failure::WrongPhase.into()),
         };

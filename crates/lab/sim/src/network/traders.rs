@@ -184,7 +184,7 @@ impl Traders {
         let lease = task.leases.get(usize::from(id.number))?;
         match lease.phase {
             LeasePhase::Running if self.dice.one_in(24) => {
-                let leaves = [Leave::OwnerReturned, Leave::Refused, Leave::Broken];
+                let leaves = Leave::ALL;
                 let leave = *self.dice.pick(&leaves)?;
                 Some(MarketOperation::ReleaseLease { lease: id, leave })
             }

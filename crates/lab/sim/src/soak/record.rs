@@ -12,8 +12,8 @@ pub(super) struct Records {
     half_life: Millis,
     providers: BTreeMap<Address, Reputation>,
     clients: BTreeMap<Address, Reputation>,
-    /// Who gave an open task back with nothing.
-    unbegun: BTreeMap<TaskId, BTreeSet<Address>>,
+    /// Who gave an open task back because nobody briefed it.
+    unbriefed: BTreeMap<TaskId, BTreeSet<Address>>,
 }
 
 impl Records {
@@ -22,7 +22,7 @@ impl Records {
             half_life,
             providers: BTreeMap::new(),
             clients: BTreeMap::new(),
-            unbegun: BTreeMap::new(),
+            unbriefed: BTreeMap::new(),
         }
     }
 
@@ -48,20 +48,20 @@ impl Records {
             Event::ClientClosed { client, .. } => {
                 self.clients.remove(&client);
             }
-            Event::LeaseClosed { lease, provider, reason, verdict, root, time, .. } => {
+            Event::LeaseClosed { lease, provider, reason, verdict, time, .. } => {
                 if let Some(record) = self.providers.get_mut(&provider) {
                     reputation::refresh(record, now, self.half_life);
                     reputation::lease_ended(record, reason, verdict, time);
                 }
-                if reason == CloseReason::Released && root.is_none() {
-                    self.unbegun.entry(lease.task).or_default().insert(provider);
+                if reason == CloseReason::Unbriefed {
+                    self.unbriefed.entry(lease.task).or_default().insert(provider);
                 }
             }
             Event::TaskClosed { task, client, reason, .. } => {
-                let unbegun = self.unbegun.remove(&task).map_or(0, |providers| providers.len());
+                let unbriefed = self.unbriefed.remove(&task).map_or(0, |providers| providers.len());
                 if let Some(record) = self.clients.get_mut(&client) {
                     reputation::refresh(record, now, self.half_life);
-                    reputation::task_ended(record, reason, unbegun);
+                    reputation::task_ended(record, reason, unbriefed);
                 }
             }
             _ => {}

@@ -249,8 +249,8 @@ impl Author {
             }
             _ => match self.dice.below(8) {
                 0 => {
-                    let leaves = [Leave::OwnerReturned, Leave::Refused, Leave::Broken];
-                    let leave = *self.dice.pick(&leaves).expect("there are three");
+                    let leaves = Leave::ALL;
+                    let leave = *self.dice.pick(&leaves).expect("there are some");
                     MarketOperation::ReleaseLease { lease: id, leave }
                 }
                 1 => MarketOperation::Heartbeat,

@@ -72,6 +72,8 @@ struct Chained {
     all_in: bool,
     opened: bool,
     runs_here: bool,
+    /// How long it may take.
+    longest: Millis,
 }
 
 /// A lease.
@@ -174,6 +176,7 @@ impl Held {
             all_in: copies.is_some_and(|copies| all_in(task, copies)),
             opened: lease.opened.is_some(),
             runs_here: runs_here(task),
+            longest: task.spec.requirements.longest,
         });
         let seen = lease.commitment.map(|commitment| commitment.reached.index);
         self.committed = self.committed.max(seen);
@@ -192,6 +195,13 @@ impl Held {
             self.salt = salt;
             self.stage = Stage::Restored;
         }
+    }
+
+    /// When its client should have briefed it: before half of its time is over, so that whoever waits
+    /// is not late in the end.
+    fn briefed_by(&self, since: Millis, settings: &Settings) -> Millis {
+        let half = self.chained.map_or(settings.brief, |chained| Millis(chained.longest.0 / 2));
+        since.plus(settings.brief.min(half))
     }
 
     pub(super) const fn misbriefed(&mut self) {
@@ -323,9 +333,10 @@ impl Held {
             };
         }
         if let Stage::Awarded { since } = self.stage {
-            let late = now >= since.plus(settings.brief);
-            if halt || late || turn.full || self.chained.is_some_and(|chained| !chained.runs_here) {
+            if halt || turn.full || self.chained.is_some_and(|chained| !chained.runs_here) {
                 self.stage = Stage::Leaving { leave: Leave::OwnerReturned };
+            } else if now >= self.briefed_by(since, settings) {
+                self.stage = Stage::Leaving { leave: Leave::Unbriefed };
             }
         }
         if self.stage == Stage::Running && halt {
@@ -416,7 +427,7 @@ impl Held {
     /// When it wants to be looked at, whatever else happens.
     pub(super) fn wake(&self, turn: &Turn<'_>) -> Option<Millis> {
         let own = match self.stage {
-            Stage::Awarded { since } => Some(since.plus(turn.settings.brief)),
+            Stage::Awarded { since } => Some(self.briefed_by(since, turn.settings)),
             Stage::Halting { until, .. } => Some(until),
             _ => None,
         };

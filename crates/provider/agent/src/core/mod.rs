@@ -15,8 +15,8 @@
 //! - Effects are carried out in sequence: what must be durable stands before what is sent. What the
 //!   disk did not take is not sent ([`Answer::Unkept`]); a last word that it does not take is given up
 //!   after some tries, and no lease is taken while the disk is full.
-//! - A lease that a client does not brief, or briefs wrongly, is given back in good standing: the rules
-//!   of the market have no reason that blames the client.
+//! - A lease that a client does not brief is given back as such, in time for a short one not to be
+//!   late; one that it briefs wrongly is given back at once, and nobody is to blame.
 
 mod bid;
 mod lease;

@@ -387,11 +387,22 @@ fn a_lease_that_is_briefed_and_runs_is_committed_once_and_forgotten_when_the_cha
 }
 
 #[test]
-fn a_client_that_does_not_brief_gets_its_lease_back_without_blame() {
+fn a_client_that_does_not_brief_gets_its_lease_back_with_that_reason() {
     let mut world = World::awarded();
     world.settle(false);
-    assert_eq!(world.reason(), CloseReason::Released);
+    assert_eq!(world.reason(), CloseReason::Unbriefed);
     assert!(world.now >= Millis(10_000));
+}
+
+#[test]
+fn who_is_not_briefed_for_a_short_task_gives_it_back_before_it_is_late() {
+    let mut task = fixture::leased();
+    task.spec.requirements.longest = Millis(8_000);
+    let mut world = World::new(task);
+    world.look();
+    world.settle(false);
+    assert_eq!(world.reason(), CloseReason::Unbriefed);
+    assert!((4_000..8_000).contains(&world.now.0), "{:?}", world.now);
 }
 
 #[test]

@@ -282,12 +282,25 @@ fn a_client_is_judged_by_tasks_that_came_to_an_end_or_that_nobody_could_begin() 
     bazaar.release(0, first(id), Leave::OwnerReturned);
     assert!(bazaar.task(id).is_closed());
     assert_eq!(record(&bazaar), (0, 0));
+    // Three owners come back: nobody is to blame.
+    let id = bazaar.submit(Spec { patience: Millis(0), ..spec() }, 1);
+    for number in 0..3 {
+        let lease = opengpu_types::LeaseId { task: id, number };
+        bazaar.release(number, lease, Leave::OwnerReturned);
+    }
+    let events = bazaar.wait(10_000);
+    assert_eq!(ended(&events), Some(CloseReason::NoProvider));
+    assert_eq!(record(&bazaar), (0, 0));
     // Nobody is told what to run.
     let id = bazaar.submit(Spec { patience: Millis(0), ..spec() }, 1);
     for number in 0..3 {
         assert_eq!(record(&bazaar), (0, 0));
+        bazaar.work(30_000);
         let lease = opengpu_types::LeaseId { task: id, number };
-        bazaar.release(number, lease, Leave::OwnerReturned);
+        bazaar.release(number, lease, Leave::Unbriefed);
+        assert_eq!(bazaar.closed(), [(CloseReason::Unbriefed, None, Amount::ZERO)]);
+        let provider = bazaar.provider(number);
+        assert_eq!((provider.stake, provider.reputation.broken), (Amount::whole(200), 0));
     }
     let events = bazaar.wait(10_000);
     assert_eq!(ended(&events), Some(CloseReason::NoProvider));
@@ -297,6 +310,28 @@ fn a_client_is_judged_by_tasks_that_came_to_an_end_or_that_nobody_could_begin() 
     bazaar.commit(0, first(id), commitment(8, 1_000));
     bazaar.wait(2_000);
     assert_eq!(record(&bazaar), (1000, 1000));
+}
+
+#[test]
+fn who_says_too_early_that_nobody_briefed_it_or_has_begun_only_leaves() {
+    let mut bazaar = Bazaar::new(3);
+    let lease = |id, number| opengpu_types::LeaseId { task: id, number };
+    let mut quick = Spec { patience: Millis(0), ..spec() };
+    quick.requirements.trust = Trust::Fast;
+    let id = bazaar.submit(quick, 5);
+    bazaar.work(28_000);
+    bazaar.release(0, lease(id, 0), Leave::Unbriefed);
+    assert_eq!(bazaar.closed(), [(CloseReason::Released, None, Amount::ZERO)]);
+    bazaar.work(31_000);
+    bazaar.commit(1, lease(id, 1), commitment(3, 3_000));
+    bazaar.release(1, lease(id, 1), Leave::Unbriefed);
+    assert_eq!(bazaar.closed(), [(CloseReason::Released, None, Amount(RATE * 2 * 3))]);
+    bazaar.work(31_000);
+    bazaar.release(2, lease(id, 2), Leave::Unbriefed);
+    assert_eq!(bazaar.closed(), [(CloseReason::Unbriefed, None, Amount::ZERO)]);
+    bazaar.wait(10_000);
+    assert!(bazaar.task(id).is_closed());
+    assert_eq!(bazaar.client().reputation.broken, 0, "one of three was not briefed");
 }
 
 #[test]
