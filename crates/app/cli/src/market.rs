@@ -73,11 +73,13 @@ pub(crate) fn offers(context: &Context, wanted: &Offers) -> Result<()> {
                 format!("{}/h", hourly(it)),
                 it.offer.region.to_string(),
                 percent(it.reliability),
+                percent(it.uptime),
                 it.offer.kinds.to_string(),
                 it.provider.to_string(),
             ]
         });
-        let titles = ["class", "free", "memory", "rate", "region", "reliable", "runs", "provider"];
+        let titles =
+            ["class", "free", "memory", "rate", "region", "reliable", "up", "runs", "provider"];
         table(titles, rows)
     })?;
     if offers.is_empty() {
@@ -105,6 +107,7 @@ fn offer_json(it: &StandingOffer) -> Value {
         "region": it.offer.region.to_string(),
         "kinds": it.offer.kinds.iter().map(|kind| kind.to_string()).collect::<Vec<_>>(),
         "reliability_permille": it.reliability.get(),
+        "uptime_permille": it.uptime.get(),
         "longest_ms": it.offer.longest.0,
     })
 }

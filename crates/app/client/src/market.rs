@@ -3,7 +3,8 @@
 use crate::{Rpc, RpcError};
 use opengpu_market::reputation;
 use opengpu_types::{
-    Address, Amount, Entry, Key, Millis, Offer, Permille, Reputation, Shelved, Task, TaskId,
+    Address, Amount, Entry, Key, Millis, Offer, Permille, Provider, Reputation, Shelved, Task,
+    TaskId,
 };
 use opengpu_verify::ladder;
 
@@ -22,6 +23,8 @@ pub struct StandingOffer {
     pub pace: u16,
     /// How reliable its provider was.
     pub reliability: Permille,
+    /// In how much of its time its provider was not silent.
+    pub uptime: Permille,
     /// Most that one more lease of its provider may be paid.
     pub room: Amount,
 }
@@ -53,11 +56,18 @@ pub fn offers(rpc: &Rpc) -> Result<Vec<StandingOffer>, RpcError> {
                 free: offered.offer.devices.saturating_sub(offered.leased),
                 pace: offered.pace,
                 reliability: reputation::reliability(&record),
+                uptime: reputation::uptime(&record),
                 room: if bears { room } else { Amount::ZERO },
             });
         }
     }
     Ok(offers)
+}
+
+/// How reliable a provider was, and in how much of its time it was not silent, as last counted.
+pub fn record(provider: &Provider) -> (Permille, Permille) {
+    let record = &provider.reputation;
+    (reputation::reliability(record), reputation::uptime(record))
 }
 
 /// How reliable a client was, as the chain counts it.

@@ -151,6 +151,7 @@ mod tests {
             free: 1,
             pace: 1_000,
             reliability: Permille::ALL,
+            uptime: Permille::ALL,
             room: Amount::whole(5),
         }
     }

@@ -57,6 +57,45 @@ pub enum ProviderStatus {
 
 codec_enum!(ProviderStatus { 0 => Active, 1 => Draining, 2 => Leaving { until }, 3 => Silent });
 
+impl ProviderStatus {
+    /// As what its time counts.
+    pub const fn presence(self) -> Presence {
+        match self {
+            Self::Active => Presence::Available,
+            Self::Silent => Presence::Silent,
+            Self::Draining | Self::Leaving { .. } => Presence::Absent,
+        }
+    }
+}
+
+/// As what the time of a provider counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Presence {
+    /// As nothing: it said that it takes no leases.
+    Absent,
+    /// It is there to be leased.
+    Available,
+    /// It was silent while it had a lease, and was not heard of since.
+    Silent,
+}
+
+codec_enum!(Presence { 0 => Absent, 1 => Available, 2 => Silent });
+
+/// For how long a provider was there. Both times halve like the rest of its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uptime {
+    /// Milliseconds in which it was available.
+    pub available: u64,
+    /// Milliseconds in which it was silent.
+    pub silent: u64,
+    /// As what its time counts now.
+    pub presence: Presence,
+    /// Up to when it is counted.
+    pub counted: Millis,
+}
+
+codec_struct!(Uptime { available, silent, presence, counted });
+
 /// What an account did in leases. Everything halves with time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reputation {
@@ -72,9 +111,11 @@ pub struct Reputation {
     pub clean: u32,
     /// When it was last halved.
     pub halved: Millis,
+    /// For how long it was there, if it is a provider.
+    pub uptime: Option<Uptime>,
 }
 
-codec_struct!(Reputation { kept, broken, refuted, time, clean, halved });
+codec_struct!(Reputation { kept, broken, refuted, time, clean, halved, uptime });
 
 /// An offer and how much of it is leased.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -373,6 +373,8 @@ pub enum Event {
     ProviderStaked { provider: Address, amount: Amount },
     /// A provider takes no more leases, or takes them again.
     ProviderDrained { provider: Address, draining: bool },
+    /// A provider takes no more leases until it is heard of: it was silent while it had one.
+    ProviderSilent { provider: Address },
     /// A provider's entry ended; this is what it got back.
     ProviderClosed { provider: Address, stake: Amount, reason: CloseReason },
     /// A provider lost collateral: all of `amount` is either burned or paid to the client.
@@ -473,6 +475,7 @@ codec_enum!(Event {
     41 => ClientClosed { client, reason },
     42 => BidsLimited { task, until, opened_until },
     43 => KeyChanged { account, key },
+    44 => ProviderSilent { provider },
 });
 
 /// Record of one transaction, or of what the block did by itself.

@@ -1,10 +1,11 @@
 //! Reputation: what an account did in leases, halved with time; anyone can compute it from events.
 //!
-//! - A provider's record follows from `LeaseClosed` by [`lease_ended`].
+//! - A provider's record follows from `LeaseClosed` by [`lease_ended`], and its uptime from
+//!   `ProviderOpened`, `ProviderDrained` and `ProviderSilent` by [`becomes`].
 //! - A client's record follows from `TaskClosed`, and from what `LeaseClosed` said of the leases of the
 //!   task, by [`task_ended`].
 
-use opengpu_types::{CloseReason, Millis, Permille, Reputation, Verdict};
+use opengpu_types::{CloseReason, Millis, Permille, Presence, Reputation, Uptime, Verdict};
 
 /// One lease, in the unit of the counters.
 const ONE: u64 = 1000;
@@ -17,21 +18,71 @@ const UNBRIEFED: usize = 3;
 /// A refuted claim weighs as much as so many broken leases.
 const REFUTED: u64 = 4;
 
-/// Brings a record to the present.
+/// Whoever has no record counts as one who was there for a day.
+const PRIOR_TIME: u64 = 24 * 3_600_000;
+/// Halvings after which a record changes no more by itself.
+const STEADY: u64 = 66;
+
+/// Brings a record to the present. It does not matter how often and when that is done: time counts in
+/// the half-life in which it passes.
 pub fn refresh(reputation: &mut Reputation, now: Millis, half_life: Millis) {
     let over = now.since(reputation.halved).0.checked_div(half_life.0).unwrap_or(0);
-    if over == 0 {
-        return;
+    for _ in 0..over.min(STEADY) {
+        let end = reputation.halved.plus(half_life);
+        count(reputation, end);
+        halve(reputation);
+        reputation.halved = end;
     }
-    let shift = u32::try_from(over).unwrap_or(u32::MAX);
-    let halve = |count: u64| count.checked_shr(shift).unwrap_or(0);
-    reputation.kept = halve(reputation.kept);
-    reputation.broken = halve(reputation.broken);
-    reputation.refuted = halve(reputation.refuted);
-    reputation.time = halve(reputation.time);
-    reputation.clean = reputation.clean.checked_shr(shift).unwrap_or(0);
-    let span = half_life.0.saturating_mul(over);
-    reputation.halved = reputation.halved.plus(Millis(span));
+    if let Some(rest) = over.checked_sub(STEADY).filter(|rest| *rest > 0) {
+        let span = Millis(half_life.0.saturating_mul(rest));
+        reputation.halved = reputation.halved.plus(span);
+        if let Some(uptime) = &mut reputation.uptime {
+            uptime.counted = reputation.halved;
+        }
+    }
+    count(reputation, now);
+}
+
+/// Counts the time until then as what it was.
+fn count(reputation: &mut Reputation, until: Millis) {
+    let Some(uptime) = &mut reputation.uptime else { return };
+    let span = until.since(uptime.counted).0;
+    let counter = match uptime.presence {
+        Presence::Available => Some(&mut uptime.available),
+        Presence::Silent => Some(&mut uptime.silent),
+        Presence::Absent => None,
+    };
+    if let Some(counter) = counter {
+        *counter = counter.saturating_add(span);
+    }
+    uptime.counted = uptime.counted.max(until);
+}
+
+const fn halve(reputation: &mut Reputation) {
+    reputation.kept /= 2;
+    reputation.broken /= 2;
+    reputation.refuted /= 2;
+    reputation.time /= 2;
+    reputation.clean /= 2;
+    if let Some(uptime) = &mut reputation.uptime {
+        uptime.available /= 2;
+        uptime.silent /= 2;
+    }
+}
+
+/// The record of a provider that begins now.
+pub const fn begun(now: Millis) -> Reputation {
+    let (presence, counted) = (Presence::Available, now);
+    let uptime = Some(Uptime { available: 0, silent: 0, presence, counted });
+    Reputation { kept: 0, broken: 0, refuted: 0, time: 0, clean: 0, halved: now, uptime }
+}
+
+/// From now on the time of a provider counts as something else.
+pub fn becomes(record: &mut Reputation, presence: Presence, now: Millis, half_life: Millis) {
+    refresh(record, now, half_life);
+    if let Some(uptime) = &mut record.uptime {
+        uptime.presence = presence;
+    }
 }
 
 /// A lease ended as it should, after so long.
@@ -99,13 +150,27 @@ pub fn task_ended(record: &mut Reputation, reason: CloseReason, unbriefed: usize
     }
 }
 
-/// Share of leases that were kept.
+/// Share of leases that were kept; up to a quarter less for whoever was silent.
 pub fn reliability(reputation: &Reputation) -> Permille {
     let Reputation { kept, broken, refuted, .. } = *reputation;
-    let kept = u128::from(kept.saturating_add(PRIOR_KEPT));
     let lost = broken.saturating_add(refuted.saturating_mul(REFUTED));
-    let lost = u128::from(lost.saturating_add(PRIOR.saturating_sub(PRIOR_KEPT)));
-    let share = kept.saturating_mul(1000).checked_div(kept.saturating_add(lost)).unwrap_or(0);
+    let lost = lost.saturating_add(PRIOR.saturating_sub(PRIOR_KEPT));
+    let kept = share(kept.saturating_add(PRIOR_KEPT), lost).get();
+    let weight = u32::from(uptime(reputation).get()).saturating_add(3000);
+    let reliable = u32::from(kept).saturating_mul(weight) / 4000;
+    u16::try_from(reliable).ok().and_then(Permille::new).unwrap_or(Permille::ZERO)
+}
+
+/// Share of the time in which a provider was available; all of it for whoever is no provider.
+pub fn uptime(reputation: &Reputation) -> Permille {
+    let Some(Uptime { available, silent, .. }) = reputation.uptime else { return Permille::ALL };
+    share(available.saturating_add(PRIOR_TIME), silent)
+}
+
+/// What part of both the first one is.
+fn share(part: u64, rest: u64) -> Permille {
+    let (part, rest) = (u128::from(part), u128::from(rest));
+    let share = part.saturating_mul(1000).checked_div(part.saturating_add(rest)).unwrap_or(0);
     u16::try_from(share).ok().and_then(Permille::new).unwrap_or(Permille::ZERO)
 }
 
@@ -126,6 +191,72 @@ mod tests {
             assert_eq!(after(reason, 2), (0, 0));
             assert_eq!(after(reason, 3), (0, 1000));
         }
+    }
+
+    const DAY: u64 = PRIOR_TIME;
+
+    #[test]
+    fn uptime_counts_in_the_half_life_in_which_it_passes_however_often_it_is_counted() {
+        let half_life = Millis(1_000);
+        let changes = [
+            (Presence::Silent, 300),
+            (Presence::Available, 2_700),
+            (Presence::Absent, 2_750),
+            (Presence::Silent, 3_999),
+            (Presence::Available, 4_001),
+        ];
+        let run = |step: u64| {
+            let mut record = begun(Millis(77));
+            let mut now = 77;
+            for (presence, at) in changes {
+                while step > 0 && now < at {
+                    refresh(&mut record, Millis(now), half_life);
+                    now += step;
+                }
+                becomes(&mut record, presence, Millis(at), half_life);
+                now = at;
+            }
+            refresh(&mut record, Millis(5_500), half_life);
+            record
+        };
+        let lazy = run(0);
+        for step in [1, 7, 250, 1_000] {
+            assert_eq!(run(step), lazy, "every {step} ms");
+        }
+        // Until 1,077 it was available for 223 and silent for 777; half of both, and so on, by hand.
+        let uptime = lazy.uptime.unwrap();
+        assert_eq!((uptime.available, uptime.silent), (955, 165));
+        // One whom nobody looks at for ages is where one is who is looked at all the time.
+        let (mut idle, mut watched) = (lazy, lazy);
+        for now in (6_000..600_000).step_by(700) {
+            refresh(&mut watched, Millis(now), half_life);
+        }
+        refresh(&mut watched, Millis(600_500), half_life);
+        refresh(&mut idle, Millis(600_500), half_life);
+        assert_eq!(idle, watched);
+    }
+
+    #[test]
+    fn the_more_of_its_time_one_was_silent_the_less_reliable_it_is_by_a_quarter_at_most() {
+        let of = |available: u64, silent: u64| {
+            let mut record = begun(Millis(0));
+            record.kept = 90 * ONE;
+            let presence = Presence::Absent;
+            record.uptime = Some(Uptime { available, silent, presence, counted: Millis(0) });
+            (uptime(&record).get(), reliability(&record).get())
+        };
+        assert_eq!(of(0, 0), (1000, 990));
+        assert_eq!(of(30 * DAY, DAY), (968, 982));
+        assert_eq!(of(0, DAY), (500, 866));
+        assert_eq!(of(0, u64::MAX), (0, 742));
+        let mut last = (1000, 990);
+        for hours in 0..2_000 {
+            let next = of(10 * DAY, hours * DAY / 24);
+            assert!(next <= last && of(11 * DAY, hours * DAY / 24) >= next, "{hours}");
+            last = next;
+        }
+        let client = Reputation { uptime: None, kept: 90 * ONE, ..Reputation::default() };
+        assert_eq!(reliability(&client).get(), 990);
     }
 
     #[test]

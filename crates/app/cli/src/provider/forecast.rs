@@ -158,6 +158,7 @@ mod tests {
             free,
             pace: 1000,
             reliability: Permille::ALL,
+            uptime: Permille::ALL,
             room: Amount::CAP,
         }
     }

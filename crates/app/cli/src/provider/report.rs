@@ -1,12 +1,13 @@
 //! Where a provider stands, as it is told over the socket and shown to its owner.
 
-use crate::output::{lines, table};
+use crate::output::{lines, percent, table};
 use opengpu_agent::{
     Status,
     core::{BidStage, BidStatus, Stage, Wish},
     presence::Sight,
 };
-use opengpu_types::{Address, ProviderStatus};
+use opengpu_client::market;
+use opengpu_types::{Address, Permille, ProviderStatus};
 use serde::{Deserialize, Serialize};
 
 /// Where a provider stands.
@@ -22,6 +23,10 @@ pub(crate) struct Report {
     pub(crate) on_chain: Option<String>,
     /// Its stake.
     pub(crate) stake: Option<String>,
+    /// How reliable it was, by the chain's record of it.
+    pub(crate) reliability_permille: Option<u16>,
+    /// In how much of its time it was not silent.
+    pub(crate) uptime_permille: Option<u16>,
     /// Its relay.
     pub(crate) relay: String,
     /// Whether clients can reach it now.
@@ -93,12 +98,15 @@ impl Report {
             ProviderStatus::Leaving { .. } => "leaving",
             ProviderStatus::Silent => "silent",
         });
+        let record = provider.map(market::record);
         Self {
             account: account.to_string(),
             wish: word(status.wish).to_owned(),
             standing: standing(status, around),
             on_chain: on_chain.map(str::to_owned),
             stake: provider.map(|provider| provider.stake.to_string()),
+            reliability_permille: record.map(|(reliability, _)| reliability.get()),
+            uptime_permille: record.map(|(_, uptime)| uptime.get()),
             relay,
             reachable: around.reachable,
             owner: around.sight.map(|sight| noticed(sight).to_owned()),
@@ -114,12 +122,19 @@ impl Report {
     /// The same for people.
     pub(crate) fn text(&self) -> String {
         let stake = self.stake.as_ref().map_or_else(|| "-".to_owned(), |it| format!("{it} oGPU"));
+        let part = |permille: Option<u16>| permille.and_then(Permille::new).map(percent);
+        let record = part(self.reliability_permille).zip(part(self.uptime_permille));
+        let record = record.map_or_else(
+            || "-".to_owned(),
+            |(reliable, up)| format!("{reliable} reliable, up for {up} of its time"),
+        );
         let head = lines([
             ("account", self.account.clone()),
             ("standing", self.standing.clone()),
             ("wish", self.wish.clone()),
             ("on chain", self.on_chain.clone().unwrap_or_else(|| "not registered".to_owned())),
             ("stake", stake),
+            ("record", record),
             ("relay", self.relay.clone()),
             ("owner", self.owner.clone().unwrap_or_else(|| "is not looked for".to_owned())),
             ("stored", format!("{} MiB", self.stored_bytes >> 20)),

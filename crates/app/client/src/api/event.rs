@@ -75,6 +75,7 @@ impl From<&Event> for EventInfo {
             "provider-edited" => ProviderEdited { provider, offers },
             "provider-staked" => ProviderStaked { provider, amount },
             "provider-drained" => ProviderDrained { provider, draining },
+            "provider-silent" => ProviderSilent { provider },
             "provider-closed" => ProviderClosed { provider, stake, reason },
             "provider-slashed" => ProviderSlashed { provider, lease, amount, burned, client },
             "task-opened" => TaskOpened { task, client, escrow, lock },

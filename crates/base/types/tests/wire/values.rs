@@ -14,14 +14,14 @@ use opengpu_types::{
     Genesis, GenesisValidator, Header, Height, Jail, Key, KeyHolder, Lease, LeaseId, LeasePhase,
     Leave, List, MarketOperation, MarketParameters, Measure, Member, Metered, Millis, Money,
     NetworkAddress, Nonce, Offence, Offences, Offer, Offered, Operation, Outcome, Parameters,
-    Permille, Precision, ProgramId, ProgramKind, Provider, ProviderStatus, Purpose, Rate, RateBase,
-    RateUnit, Rating, Receipt, Record, Reputation, Requirements, RewardIndex, RuleVersion, Runtime,
-    SealPublicKey, Seat, SeatSet, Segment, SegmentIndex, SessionKey, Set, Shares, Shelf, Shelved,
-    SignedTransaction, SlashReason, Spec, SpendingLimit, StateCommitment, Supply, Task, TaskId,
-    TaskPhase, Text, Tick, Transaction, TransactionId, Treasury, TreasuryStream, Trust, Turn,
-    Turns, Unbonding, UnbondingId, UnbondingPool, Upgrade, Urgency, Usage, Validator,
-    ValidatorKeys, ValidatorStatus, Verdict, Vesting, VestingTerms, View, Vote, VoteKind, Weight,
-    Weights, Witness, Work,
+    Permille, Precision, Presence, ProgramId, ProgramKind, Provider, ProviderStatus, Purpose, Rate,
+    RateBase, RateUnit, Rating, Receipt, Record, Reputation, Requirements, RewardIndex,
+    RuleVersion, Runtime, SealPublicKey, Seat, SeatSet, Segment, SegmentIndex, SessionKey, Set,
+    Shares, Shelf, Shelved, SignedTransaction, SlashReason, Spec, SpendingLimit, StateCommitment,
+    Supply, Task, TaskId, TaskPhase, Text, Tick, Transaction, TransactionId, Treasury,
+    TreasuryStream, Trust, Turn, Turns, Unbonding, UnbondingId, UnbondingPool, Upgrade, Uptime,
+    Urgency, Usage, Validator, ValidatorKeys, ValidatorStatus, Verdict, Vesting, VestingTerms,
+    View, Vote, VoteKind, Weight, Weights, Witness, Work,
 };
 use std::{
     fmt::Debug,
@@ -101,7 +101,7 @@ kinds! {
     Turn, Turns, Offence, Offences, DutyKind, Duty, Supply, Treasury, ChainState, BeaconRecord, Record, Key,
     Entry, ArtifactId, ProgramId, SegmentIndex, Metered, Segment, Checkpoint,
     ProgramKind, Precision, Runtime, Measure, Rating, Work, Trust, Requirements, Offer, Weights,
-    Money, MarketParameters, SessionKey, Contact, ProviderStatus, Reputation, Offered, Provider,
+    Money, MarketParameters, SessionKey, Contact, ProviderStatus, Reputation, Presence, Uptime, Offered, Provider,
     Shelved, Shelf, ClassIndex, Client, Leave, TaskId, LeaseId, Class, Eyes, Allocating, Spec,
     Usage, Ending, Commitment, Witness, Verdict, LeasePhase, Lease, TaskPhase, Task, Bid,
     Auction, Tick, Urgency, Alarm, Agenda, AgendaPage, MarketOperation,
@@ -311,7 +311,8 @@ structs! {
     }
     BeaconRecord { height, beacon }
     Contact { session, sealing, relay }
-    Reputation { kept, broken, refuted, time, clean, halved }
+    Uptime { available, silent, presence, counted }
+    Reputation { kept, broken, refuted, time, clean, halved, uptime }
     Offered { offer, leased, pace, shelf }
     Provider {
         contact, status, stake, locked, offers, leases, exposure, reputation, heard, reserve,
@@ -430,9 +431,11 @@ enums! {
         Checkpointed { lease, segment, root }, Committed { lease, root, output }, LeaseClosed {
         lease, provider, reason, verdict, root, output, time, paid }, TaskClosed { task, client,
         reason, paid, refunded }, TaskCollected { task }, ClientClosed { client, reason },
-        BidsLimited { task, until, opened_until }, KeyChanged { account, key },
+        BidsLimited { task, until, opened_until }, KeyChanged { account, key }, ProviderSilent {
+        provider },
     }
     ProviderStatus { Active, Draining, Leaving { until }, Silent }
+    Presence { Absent, Available, Silent }
     Leave { OwnerReturned, Refused, Broken, Unbriefed }
     Urgency { Deadline, Collection }
     Alarm { Task(task), Provider(provider), Class(class) }

@@ -357,6 +357,13 @@ pub(super) fn devices_are_leased_once(census: &Census<'_>) -> Result<(), String>
         if provider.offers.iter().any(|offered| offered.leased > offered.offer.devices) {
             return Err(format!("{address} leases a device twice"));
         }
+        let counted = provider.reputation.uptime.map(|uptime| uptime.presence);
+        if counted != Some(provider.status.presence()) {
+            return Err(format!(
+                "{address} is {:?}, its time counts as {counted:?}",
+                provider.status
+            ));
+        }
     }
     match held.into_keys().next() {
         Some(address) => Err(format!("{address} has a lease and is no provider")),

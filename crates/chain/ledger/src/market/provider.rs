@@ -50,7 +50,7 @@ impl<S: State> Market<'_, S> {
             offers: List::empty(),
             leases: List::empty(),
             exposure: Amount::ZERO,
-            reputation: Reputation { halved: self.now(), ..Reputation::default() },
+            reputation: reputation::begun(self.now()),
             heard: self.now(),
             reserve,
             sponsor,
@@ -167,10 +167,10 @@ impl<S: State> Market<'_, S> {
         match (provider.status, draining) {
             (ProviderStatus::Active | ProviderStatus::Silent, true) => {
                 self.unlist(address, &provider)?;
-                provider.status = ProviderStatus::Draining;
+                self.set_status(&mut provider, ProviderStatus::Draining);
             }
             (ProviderStatus::Draining | ProviderStatus::Silent, false) => {
-                provider.status = ProviderStatus::Active;
+                self.set_status(&mut provider, ProviderStatus::Active);
                 self.enlist(address, &mut provider)?;
             }
             _ => return Err(Failure::WrongPhase.into()),
@@ -190,7 +190,7 @@ impl<S: State> Market<'_, S> {
         }
         self.unlist(address, &provider)?;
         let until = self.now().plus(self.state.must_view::<Params>(())?.unbonding);
-        provider.status = ProviderStatus::Leaving { until };
+        self.set_status(&mut provider, ProviderStatus::Leaving { until });
         self.state.set::<Providers>(address, provider);
         self.tell(Event::ProviderDrained { provider: address, draining: true });
         self.set_alarm(until, Urgency::Deadline, Alarm::Provider(address))?;
@@ -208,11 +208,18 @@ impl<S: State> Market<'_, S> {
         Ok(())
     }
 
+    /// Sets the status of a provider, and counts its time as that from now on.
+    fn set_status(&self, provider: &mut Provider, status: ProviderStatus) {
+        provider.status = status;
+        let (presence, half_life) = (status.presence(), self.parameters.half_life);
+        reputation::becomes(&mut provider.reputation, presence, self.now(), half_life);
+    }
+
     /// Notes that a provider was heard of: if it was silent, its offers stand again.
     pub(super) fn hear(&mut self, address: Address, provider: &mut Provider) -> Result<(), Stop> {
         provider.heard = self.now();
         if provider.status == ProviderStatus::Silent {
-            provider.status = ProviderStatus::Active;
+            self.set_status(provider, ProviderStatus::Active);
             self.enlist(address, provider)?;
             self.tell(Event::ProviderDrained { provider: address, draining: false });
         }
@@ -224,9 +231,9 @@ impl<S: State> Market<'_, S> {
         let mut provider = self.state.must::<Providers>(address)?;
         if provider.status == ProviderStatus::Active {
             self.unlist(address, &provider)?;
-            provider.status = ProviderStatus::Silent;
+            self.set_status(&mut provider, ProviderStatus::Silent);
             self.state.set::<Providers>(address, provider);
-            self.tell(Event::ProviderDrained { provider: address, draining: true });
+            self.tell(Event::ProviderSilent { provider: address });
         }
         Ok(())
     }

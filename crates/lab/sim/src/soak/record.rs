@@ -3,7 +3,9 @@
 
 use opengpu_ledger::{Executed, Memory};
 use opengpu_market::reputation;
-use opengpu_types::{Address, CloseReason, Entry, Event, Key, Millis, Reputation, TaskId};
+use opengpu_types::{
+    Address, CloseReason, Entry, Event, Key, Millis, Presence, Reputation, TaskId,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What events say of everybody.
@@ -37,8 +39,13 @@ impl Records {
         let begun = Reputation { halved: now, ..Reputation::default() };
         match *event {
             Event::ProviderOpened { provider, .. } => {
-                self.providers.insert(provider, begun);
+                self.providers.insert(provider, reputation::begun(now));
             }
+            Event::ProviderDrained { provider, draining } => {
+                let presence = if draining { Presence::Absent } else { Presence::Available };
+                self.turn(provider, presence, now);
+            }
+            Event::ProviderSilent { provider } => self.turn(provider, Presence::Silent, now),
             Event::ProviderClosed { provider, .. } => {
                 self.providers.remove(&provider);
             }
@@ -65,6 +72,13 @@ impl Records {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// The time of a provider counts as something else.
+    fn turn(&mut self, provider: Address, presence: Presence, now: Millis) {
+        if let Some(record) = self.providers.get_mut(&provider) {
+            reputation::becomes(record, presence, now, self.half_life);
         }
     }
 

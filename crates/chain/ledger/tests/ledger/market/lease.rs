@@ -255,8 +255,7 @@ fn who_was_silent_is_off_the_shelves_until_it_is_heard_of() {
     let events = bazaar.wait(silence + 3_000);
     assert_eq!(closed(&events)[0].0, CloseReason::Silent);
     let address = provider(0).address();
-    let drained = Event::ProviderDrained { provider: address, draining: true };
-    assert!(events.contains(&drained));
+    assert!(events.contains(&Event::ProviderSilent { provider: address }));
     assert_eq!(bazaar.provider(0).status, ProviderStatus::Silent);
     let other = bazaar.submit(spec(), 1);
     assert!(bazaar.task(other).leases.is_empty(), "nobody waits for the dead");
@@ -268,6 +267,36 @@ fn who_was_silent_is_off_the_shelves_until_it_is_heard_of() {
     let third = bazaar.submit(spec(), 1);
     assert_eq!(bazaar.lease(third, 0).provider, address);
     assert!(!bazaar.task(id).is_closed() && !bazaar.task(other).is_closed());
+}
+
+#[test]
+fn the_time_of_a_provider_counts_as_available_silent_or_not_at_all() {
+    let mut bazaar = Bazaar::new(1);
+    let times = |bazaar: &Bazaar| {
+        let uptime = bazaar.provider(0).reputation.uptime.unwrap();
+        (uptime.available, uptime.silent)
+    };
+    let drain = |draining| MarketOperation::DrainProvider { draining };
+    bazaar.wait(5_000);
+    bazaar.act(&provider(0), drain(true));
+    let (idle, _) = times(&bazaar);
+    assert!((5_000..8_000).contains(&idle), "{idle}");
+    bazaar.wait(50_000);
+    bazaar.act(&provider(0), drain(false));
+    assert_eq!(times(&bazaar), (idle, 0), "whoever said so owes nothing");
+    bazaar.submit(fast(), 1);
+    while bazaar.provider(0).status == ProviderStatus::Active {
+        bazaar.network.idle(1);
+    }
+    let (leased, silent) = times(&bazaar);
+    assert!(leased >= idle + 15_000 && silent == 0, "{leased} {silent}");
+    bazaar.wait(30_000);
+    let before = bazaar.network.time;
+    bazaar.act(&provider(0), MarketOperation::Heartbeat);
+    let back = bazaar.network.time.since(before).0;
+    let (available, silent) = times(&bazaar);
+    assert_eq!(available, leased);
+    assert!((30_000 - 1_000..=32_000 + back).contains(&silent), "{silent}");
 }
 
 #[test]
