@@ -98,6 +98,7 @@ pub(crate) fn state_key(text: &str) -> Result<Key, String> {
         "seats" => Key::Seats(epoch()?),
         "offences" => Key::Offences(epoch()?),
         "provider" => Key::Provider(address(rest)?),
+        "past" => Key::Past(address(rest)?),
         "client" => Key::Client(address(rest)?),
         "task" => Key::Task(rest.parse().map_err(|error| format!("`{rest}`: {error}"))?),
         "auction" => Key::Auction(rest.parse().map_err(|error| format!("`{rest}`: {error}"))?),
@@ -110,8 +111,8 @@ pub(crate) fn state_key(text: &str) -> Result<Key, String> {
                 "`{kind}` is no kind of entry; there are chain, supply, parameters, treasury, \
                  candidates, turns, account:ADDRESS, vesting:ADDRESS, validator:ADDRESS, \
                  limit:ACCOUNT:SPENDER, delegation:DELEGATOR:VALIDATOR, unbonding:NUMBER, \
-                 consensus-key:KEY, seats:EPOCH, offences:EPOCH, provider:ADDRESS, client:ADDRESS, \
-                 task:ID, auction:ID and class:DEVICE-CLASS"
+                 consensus-key:KEY, seats:EPOCH, offences:EPOCH, provider:ADDRESS, past:ADDRESS, \
+                 client:ADDRESS, task:ID, auction:ID and class:DEVICE-CLASS"
             ));
         }
     })

@@ -53,9 +53,11 @@ pub enum Alarm {
     Provider(Address),
     /// A class of devices that nobody offers, by [`ClassIndex::id`](crate::ClassIndex::id).
     Class(Digest),
+    /// What is remembered of a provider that has left.
+    Past(Address),
 }
 
-codec_enum!(Alarm { 0 => Task(task), 1 => Provider(provider), 2 => Class(class) });
+codec_enum!(Alarm { 0 => Task(task), 1 => Provider(provider), 2 => Class(class), 3 => Past(provider) });
 
 /// Where to go on with alarms that a block could not see to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

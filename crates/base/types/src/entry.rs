@@ -5,7 +5,7 @@
 
 use crate::{
     Address, Agenda, AgendaPage, Amount, Auction, BeaconSignature, Boxed, ClassIndex, Client,
-    ConsensusKey, Epoch, Height, List, Millis, NetworkAddress, Nonce, Parameters, Permille,
+    ConsensusKey, Epoch, Height, List, Millis, NetworkAddress, Nonce, Parameters, Past, Permille,
     Provider, Purpose, RewardIndex, RuleVersion, SeatSet, Shares, Shelf, SlashReason, Task, TaskId,
     Text, Tick, UnbondingId, Upgrade, Urgency, ValidatorKeys, VestingTerms,
     codec::{codec_enum, codec_struct},
@@ -462,6 +462,8 @@ pub enum Key {
         /// Counted from zero.
         page: u32,
     },
+    /// What is remembered of a provider that has left.
+    Past(Address),
 }
 
 codec_enum!(Key {
@@ -494,6 +496,7 @@ codec_enum!(Key {
     26 => Agenda(urgency),
     27 => Tick { urgency, tick },
     28 => AgendaPage { urgency, tick, page },
+    29 => Past(address),
 });
 
 impl Key {
@@ -536,6 +539,7 @@ pub enum Entry {
     Agenda(Agenda),
     Tick(u32),
     AgendaPage(AgendaPage),
+    Past(Boxed<Past>),
 }
 
 codec_enum!(Entry {
@@ -568,4 +572,5 @@ codec_enum!(Entry {
     26 => Agenda(value),
     27 => Tick(value),
     28 => AgendaPage(value),
+    29 => Past(value),
 });

@@ -55,8 +55,8 @@ pub use offer::{MOST_WISHES, Offer, Requirements, Trust, Weights};
 pub use operation::{Operation, Purpose, ValidatorKeys};
 pub use parameters::{Emission, MarketParameters, Parameters};
 pub use provider::{
-    ClassIndex, Client, Contact, Leave, Offered, Presence, Provider, ProviderStatus, Reputation,
-    SessionKey, Shelf, Shelved, Uptime,
+    ClassIndex, Client, Contact, Leave, Offered, Paced, Paces, Past, Presence, Provider,
+    ProviderStatus, Reputation, SessionKey, Shelf, Shelved, Uptime,
 };
 pub use rate::{Money, Rate, RateBase, RateUnit};
 pub use receipt::{CloseReason, Event, Failure, Outcome, Receipt, SlashReason};

@@ -132,6 +132,44 @@ pub struct Offered {
 
 codec_struct!(Offered { offer, leased, pace, shelf });
 
+/// How fast devices of a class were that a provider no longer offers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Paced {
+    /// The class.
+    pub class: crate::DeviceClass,
+    /// What they were rated at.
+    pub rating: crate::Rating,
+    /// How fast they were beside that, in thousandths.
+    pub pace: u16,
+}
+
+codec_struct!(Paced { class, rating, pace });
+
+/// Paces of some classes, each at its slowest.
+pub type Paces = List<Paced, { Past::MAX_CLASSES }>;
+
+/// What is remembered of a provider that has left.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Past {
+    /// What it has done.
+    pub reputation: Reputation,
+    /// How fast its devices were.
+    pub paces: Paces,
+    /// When nothing of it counts any more.
+    pub until: Millis,
+    /// Kept while the entry exists.
+    pub reserve: Amount,
+    /// Who paid the reserve, if another account did.
+    pub sponsor: Option<Address>,
+}
+
+codec_struct!(Past { reputation, paces, until, reserve, sponsor });
+
+impl Past {
+    /// Most classes of devices of one provider, those that it offers and those that it offered.
+    pub const MAX_CLASSES: usize = 16;
+}
+
 /// A provider.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Provider {
@@ -151,6 +189,8 @@ pub struct Provider {
     pub exposure: Amount,
     /// What it has done.
     pub reputation: Reputation,
+    /// How fast devices were that it offered before.
+    pub paces: Paces,
     /// When it was last heard of.
     pub heard: Millis,
     /// Kept while the entry exists.
@@ -168,6 +208,7 @@ codec_struct!(Provider {
     leases,
     exposure,
     reputation,
+    paces,
     heard,
     reserve,
     sponsor,

@@ -377,6 +377,8 @@ pub enum Event {
     ProviderSilent { provider: Address },
     /// A provider's entry ended; this is what it got back.
     ProviderClosed { provider: Address, stake: Amount, reason: CloseReason },
+    /// Nothing is remembered of a provider that has left.
+    PastClosed { provider: Address, reason: CloseReason },
     /// A provider lost collateral: all of `amount` is either burned or paid to the client.
     ProviderSlashed {
         provider: Address,
@@ -476,6 +478,7 @@ codec_enum!(Event {
     42 => BidsLimited { task, until, opened_until },
     43 => KeyChanged { account, key },
     44 => ProviderSilent { provider },
+    45 => PastClosed { provider, reason },
 });
 
 /// Record of one transaction, or of what the block did by itself.

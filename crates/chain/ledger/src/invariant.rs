@@ -91,6 +91,7 @@ pub(crate) fn held(entry: &Entry, mut tell: impl FnMut(Part, Amount)) {
             tell(Part::Reserves, provider.reserve);
         }
         Entry::Client(client) => tell(Part::Reserves, client.reserve),
+        Entry::Past(past) => tell(Part::Reserves, past.reserve),
         Entry::Task(task) => {
             tell(Part::Escrow, task.escrow());
             tell(Part::Locks, task.lock);
@@ -217,5 +218,6 @@ pub(crate) fn fits(key: &Key, entry: &Entry) -> bool {
             | (Key::Agenda(_), Entry::Agenda(_))
             | (Key::Tick { .. }, Entry::Tick(_))
             | (Key::AgendaPage { .. }, Entry::AgendaPage(_))
+            | (Key::Past(_), Entry::Past(_))
     )
 }

@@ -126,8 +126,10 @@ pub fn predicted_keys(signed: &SignedTransaction, keys: &mut Vec<Key>) {
 
 fn market_keys(sender: Address, operation: &MarketOperation, keys: &mut Vec<Key>) {
     match operation {
-        MarketOperation::RegisterProvider { .. }
-        | MarketOperation::EditProvider { .. }
+        MarketOperation::RegisterProvider { .. } => {
+            keys.extend([Key::Provider(sender), Key::Past(sender), Key::Shelves]);
+        }
+        MarketOperation::EditProvider { .. }
         | MarketOperation::DrainProvider { .. }
         | MarketOperation::LeaveProvider => keys.extend([Key::Provider(sender), Key::Shelves]),
         MarketOperation::StakeProvider { .. } | MarketOperation::Heartbeat => {

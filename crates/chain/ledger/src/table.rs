@@ -47,9 +47,9 @@ pub mod tables {
     use opengpu_types::{
         Account, Address, Agenda, AgendaPage, Auction, BeaconRecord, Candidates, ChainState,
         ClassIndex, Client, ConsensusKey, Delegation, Digest, Duty, DutyKind, Entry, Epoch, Key,
-        KeyHolder, Offences, Parameters, Provider, SeatSet, Shelf, SpendingLimit, Supply, Task,
-        TaskId, Tick, Treasury, Turns, Unbonding, UnbondingId, UnbondingPool, Urgency, Validator,
-        Vesting,
+        KeyHolder, Offences, Parameters, Past, Provider, SeatSet, Shelf, SpendingLimit, Supply,
+        Task, TaskId, Tick, Treasury, Turns, Unbonding, UnbondingId, UnbondingPool, Urgency,
+        Validator, Vesting,
     };
 
     table!(
@@ -135,6 +135,10 @@ pub mod tables {
     table!(
         /// Providers.
         Providers, id: Address => Key::Provider(id), Provider, Provider
+    );
+    table!(
+        /// What is remembered of providers that have left.
+        Pasts, id: Address => Key::Past(id), Past, Past
     );
     table!(
         /// Number of shelves.

@@ -73,6 +73,7 @@ pub(crate) fn provider() -> Provider {
         leases: List::empty(),
         exposure: Amount::ZERO,
         reputation: Reputation::default(),
+        paces: List::empty(),
         heard: Millis(0),
         reserve: Amount::ZERO,
         sponsor: None,

@@ -20,6 +20,8 @@ const REFUTED: u64 = 4;
 
 /// Whoever has no record counts as one who was there for a day.
 const PRIOR_TIME: u64 = 24 * 3_600_000;
+/// Silence that is not worth remembering is shorter.
+const SILENT: u64 = 3_600_000;
 /// Halvings after which a record changes no more by itself.
 const STEADY: u64 = 66;
 
@@ -75,6 +77,18 @@ pub const fn begun(now: Millis) -> Reputation {
     let (presence, counted) = (Presence::Available, now);
     let uptime = Some(Uptime { available: 0, silent: 0, presence, counted });
     Reputation { kept: 0, broken: 0, refuted: 0, time: 0, clean: 0, halved: now, uptime }
+}
+
+/// When nothing of a record counts any more that is not added to: no whole lease, and no hour of silence.
+pub fn fades(record: &Reputation, half_life: Millis) -> Millis {
+    let Reputation { kept, broken, refuted, halved, uptime, .. } = *record;
+    let silent = uptime.map_or(0, |uptime| uptime.silent) / SILENT;
+    let most = kept.max(broken).max(refuted) / ONE;
+    let halvings = u64::BITS.saturating_sub(most.max(silent).leading_zeros());
+    match halvings {
+        0 => Millis(0),
+        more => halved.plus(Millis(half_life.0.saturating_mul(u64::from(more)))),
+    }
 }
 
 /// From now on the time of a provider counts as something else.

@@ -77,6 +77,7 @@ impl From<&Event> for EventInfo {
             "provider-drained" => ProviderDrained { provider, draining },
             "provider-silent" => ProviderSilent { provider },
             "provider-closed" => ProviderClosed { provider, stake, reason },
+            "past-closed" => PastClosed { provider, reason },
             "provider-slashed" => ProviderSlashed { provider, lease, amount, burned, client },
             "task-opened" => TaskOpened { task, client, escrow, lock },
             "task-topped-up" => TaskToppedUp { task, amount },

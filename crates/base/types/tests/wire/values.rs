@@ -13,15 +13,15 @@ use opengpu_types::{
     Delegation, Duty, DutyKind, Emission, Ending, Entry, Epoch, Event, Evidence, Eyes, Failure,
     Genesis, GenesisValidator, Header, Height, Jail, Key, KeyHolder, Lease, LeaseId, LeasePhase,
     Leave, List, MarketOperation, MarketParameters, Measure, Member, Metered, Millis, Money,
-    NetworkAddress, Nonce, Offence, Offences, Offer, Offered, Operation, Outcome, Parameters,
-    Permille, Precision, Presence, ProgramId, ProgramKind, Provider, ProviderStatus, Purpose, Rate,
-    RateBase, RateUnit, Rating, Receipt, Record, Reputation, Requirements, RewardIndex,
-    RuleVersion, Runtime, SealPublicKey, Seat, SeatSet, Segment, SegmentIndex, SessionKey, Set,
-    Shares, Shelf, Shelved, SignedTransaction, SlashReason, Spec, SpendingLimit, StateCommitment,
-    Supply, Task, TaskId, TaskPhase, Text, Tick, Transaction, TransactionId, Treasury,
-    TreasuryStream, Trust, Turn, Turns, Unbonding, UnbondingId, UnbondingPool, Upgrade, Uptime,
-    Urgency, Usage, Validator, ValidatorKeys, ValidatorStatus, Verdict, Vesting, VestingTerms,
-    View, Vote, VoteKind, Weight, Weights, Witness, Work,
+    NetworkAddress, Nonce, Offence, Offences, Offer, Offered, Operation, Outcome, Paced,
+    Parameters, Past, Permille, Precision, Presence, ProgramId, ProgramKind, Provider,
+    ProviderStatus, Purpose, Rate, RateBase, RateUnit, Rating, Receipt, Record, Reputation,
+    Requirements, RewardIndex, RuleVersion, Runtime, SealPublicKey, Seat, SeatSet, Segment,
+    SegmentIndex, SessionKey, Set, Shares, Shelf, Shelved, SignedTransaction, SlashReason, Spec,
+    SpendingLimit, StateCommitment, Supply, Task, TaskId, TaskPhase, Text, Tick, Transaction,
+    TransactionId, Treasury, TreasuryStream, Trust, Turn, Turns, Unbonding, UnbondingId,
+    UnbondingPool, Upgrade, Uptime, Urgency, Usage, Validator, ValidatorKeys, ValidatorStatus,
+    Verdict, Vesting, VestingTerms, View, Vote, VoteKind, Weight, Weights, Witness, Work,
 };
 use std::{
     fmt::Debug,
@@ -101,7 +101,7 @@ kinds! {
     Turn, Turns, Offence, Offences, DutyKind, Duty, Supply, Treasury, ChainState, BeaconRecord, Record, Key,
     Entry, ArtifactId, ProgramId, SegmentIndex, Metered, Segment, Checkpoint,
     ProgramKind, Precision, Runtime, Measure, Rating, Work, Trust, Requirements, Offer, Weights,
-    Money, MarketParameters, SessionKey, Contact, ProviderStatus, Reputation, Presence, Uptime, Offered, Provider,
+    Money, MarketParameters, SessionKey, Contact, ProviderStatus, Reputation, Presence, Uptime, Offered, Paced, Past, Provider,
     Shelved, Shelf, ClassIndex, Client, Leave, TaskId, LeaseId, Class, Eyes, Allocating, Spec,
     Usage, Ending, Commitment, Witness, Verdict, LeasePhase, Lease, TaskPhase, Task, Bid,
     Auction, Tick, Urgency, Alarm, Agenda, AgendaPage, MarketOperation,
@@ -315,9 +315,11 @@ structs! {
     Reputation { kept, broken, refuted, time, clean, halved, uptime }
     Offered { offer, leased, pace, shelf }
     Provider {
-        contact, status, stake, locked, offers, leases, exposure, reputation, heard, reserve,
-        sponsor,
+        contact, status, stake, locked, offers, leases, exposure, reputation, paces, heard,
+        reserve, sponsor,
     }
+    Paced { class, rating, pace }
+    Past { reputation, paces, until, reserve, sponsor }
     Shelved { provider, offer }
     Shelf { offers }
     ClassIndex { class, rate, offered, leased, offered_time, leased_time, counted, began }
@@ -432,13 +434,13 @@ enums! {
         lease, provider, reason, verdict, root, output, time, paid }, TaskClosed { task, client,
         reason, paid, refunded }, TaskCollected { task }, ClientClosed { client, reason },
         BidsLimited { task, until, opened_until }, KeyChanged { account, key }, ProviderSilent {
-        provider },
+        provider }, PastClosed { provider, reason },
     }
     ProviderStatus { Active, Draining, Leaving { until }, Silent }
     Presence { Absent, Available, Silent }
     Leave { OwnerReturned, Refused, Broken, Unbriefed }
     Urgency { Deadline, Collection }
-    Alarm { Task(task), Provider(provider), Class(class) }
+    Alarm { Task(task), Provider(provider), Class(class), Past(provider) }
     MarketOperation {
         RegisterProvider { contact, offers, stake }, EditProvider { contact, offers },
         StakeProvider { amount }, DrainProvider { draining }, LeaveProvider, Heartbeat, SubmitTask
@@ -469,7 +471,7 @@ enums! {
         }, Unbonding(id), Seats(epoch), Offences(epoch), Duty { account, duty }, Beacon(slot),
         Provider(address), Shelves, Shelf(number), ClassIndex(class), Client(address), Task(task),
         Auction(task), Agenda(urgency), Tick { urgency, tick },
-        AgendaPage { urgency, tick, page },
+        AgendaPage { urgency, tick, page }, Past(address),
     }
     Entry {
         Chain(value), Supply(value), Parameters(value), Treasury(value), Candidates(value),
@@ -477,6 +479,6 @@ enums! {
         Validator(value), KeyHolder(value), Delegation(value), UnbondingPool(value),
         Unbonding(value), Seats(value), Offences(value), Duty(value), Beacon(value),
         Provider(value), Shelves(value), Shelf(value), ClassIndex(value), Client(value),
-        Task(value), Auction(value), Agenda(value), Tick(value), AgendaPage(value),
+        Task(value), Auction(value), Agenda(value), Tick(value), AgendaPage(value), Past(value),
     }
 }

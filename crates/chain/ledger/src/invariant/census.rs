@@ -8,8 +8,8 @@ use super::{fits, held};
 use crate::state::Memory;
 use opengpu_types::{
     Address, Agenda, Alarm, Amount, ChainState, Client, ConsensusKey, Delegation, Entry, Epoch,
-    Key, KeyHolder, Parameters, Provider, SeatSet, Shares, Supply, Task, TaskId, Tick, Treasury,
-    Unbonding, UnbondingId, UnbondingPool, Urgency, Validator,
+    Key, KeyHolder, Parameters, Past, Provider, SeatSet, Shares, Supply, Task, TaskId, Tick,
+    Treasury, Unbonding, UnbondingId, UnbondingPool, Urgency, Validator,
 };
 use std::{
     cmp::Ordering,
@@ -43,6 +43,7 @@ pub struct Census<'a> {
     pub(super) pools: Vec<Leaving<'a>>,
     /// In the order of addresses.
     pub(super) providers: Vec<(Address, &'a Provider)>,
+    pub(super) pasts: Vec<(Address, &'a Past)>,
     /// In the order of addresses.
     pub(super) clients: Vec<(Address, &'a Client)>,
     /// In the order of their names.
@@ -165,6 +166,11 @@ impl<'a> Census<'a> {
         match (key, entry) {
             (Key::Provider(address), Entry::Provider(provider)) => {
                 self.providers.push((*address, provider));
+                self.own(key, *address);
+                self.hold(key, entry, true);
+            }
+            (Key::Past(address), Entry::Past(past)) => {
+                self.pasts.push((*address, past));
                 self.own(key, *address);
                 self.hold(key, entry, true);
             }

@@ -47,6 +47,7 @@ const fn ended(event: &Event) -> Option<Key> {
         }
         Event::DutyClosed { account, duty, .. } => Key::Duty { account, duty },
         Event::ProviderClosed { provider, .. } => Key::Provider(provider),
+        Event::PastClosed { provider, .. } => Key::Past(provider),
         Event::ClientClosed { client, .. } => Key::Client(client),
         Event::BidsClosed { task, .. } => Key::Auction(task),
         Event::TaskCollected { task } => Key::Task(task),
@@ -66,6 +67,7 @@ const fn can_end(key: &Key) -> bool {
             | Key::Unbonding(_)
             | Key::Duty { .. }
             | Key::Provider(_)
+            | Key::Past(_)
             | Key::Client(_)
             | Key::Task(_)
             | Key::Auction(_)

@@ -235,6 +235,14 @@ pub(super) fn what_is_open_has_an_alarm(census: &Census<'_>) -> Result<(), Strin
             return Err(format!("{address} leaves for ever"));
         }
     }
+    for (address, past) in &census.pasts {
+        if !rings(Alarm::Past(*address), Urgency::Collection, tick_by(past.until)) {
+            return Err(format!("{address} is remembered for ever"));
+        }
+        if census.providers.binary_search_by(|(provider, _)| provider.cmp(address)).is_ok() {
+            return Err(format!("{address} has two records"));
+        }
+    }
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use super::Market;
 use crate::{
     error::{Corruption, Halt},
     state::{Changes, State},
-    table::tables::{AgendaPages, Agendas, Providers, Tasks, Ticks},
+    table::tables::{AgendaPages, Agendas, Pasts, Providers, Tasks, Ticks},
 };
 use opengpu_types::{
     Agenda, AgendaPage, Alarm, ClassIndex, Key, LeasePhase, Millis, TaskId, Tick, Urgency,
@@ -116,6 +116,7 @@ impl<S: State> Market<'_, S> {
                     }
                     Alarm::Provider(provider) => self.ring_provider(provider)?,
                     Alarm::Class(class) => self.ring_class(class)?,
+                    Alarm::Past(provider) => self.ring_past(provider)?,
                 }
             }
         }
@@ -187,6 +188,7 @@ impl<S: State> Market<'_, S> {
             Alarm::Task(task) => Key::Task(*task),
             Alarm::Provider(provider) => Key::Provider(*provider),
             Alarm::Class(class) => Key::ClassIndex(*class),
+            Alarm::Past(provider) => Key::Past(*provider),
         }))?;
         let mut keys = Vec::new();
         for (_, alarm) in due {
@@ -195,6 +197,12 @@ impl<S: State> Market<'_, S> {
                 Alarm::Provider(provider) => {
                     keys.push(Key::Account(*provider));
                     let entry = self.state.view::<Providers>(*provider)?;
+                    keys.extend(entry.and_then(|it| it.sponsor).map(Key::Account));
+                    continue;
+                }
+                Alarm::Past(provider) => {
+                    keys.push(Key::Account(*provider));
+                    let entry = self.state.view::<Pasts>(*provider)?;
                     keys.extend(entry.and_then(|it| it.sponsor).map(Key::Account));
                     continue;
                 }

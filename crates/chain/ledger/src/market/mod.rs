@@ -23,6 +23,7 @@ mod duty;
 mod index;
 mod lease;
 mod lineage;
+mod past;
 mod predicate;
 mod provider;
 mod settle;

@@ -5,20 +5,20 @@
 //!                    │ ▲        │
 //!         was silent ▼ │ heard  │
 //!                   Silent      │
-//!                    └──────────┴──► Leaving ──► closed: the stake is free
+//!                    └──────────┴──► Leaving ──► closed: the stake is free, the record stays
 //! ```
 
-use super::{Actor, Market};
+use super::{Actor, Market, past};
 use crate::{
     bank,
     error::{Halt, Stop},
     state::State,
     table::tables::{Params, Providers},
 };
-use opengpu_market::{reputation, score::Pace};
+use opengpu_market::reputation;
 use opengpu_types::{
-    Address, Alarm, Amount, CloseReason, Contact, Event, Failure, List, Offer, Offered, Provider,
-    ProviderStatus, Reputation, Urgency,
+    Address, Alarm, Amount, CloseReason, Contact, Event, Failure, List, Offer, Provider,
+    ProviderStatus, Urgency,
 };
 
 type Offers = List<Offer, { Provider::MAX_OFFERS }>;
@@ -36,6 +36,7 @@ impl<S: State> Market<'_, S> {
             return Err(Failure::ProviderExists.into());
         }
         offers.iter().try_for_each(check_offer)?;
+        let past = self.recall(address)?;
         let sponsor = (actor.payer != address).then_some(actor.payer);
         let reserve = match sponsor {
             Some(sponsor) => bank::hold_reserve_of(self.state, address, sponsor)?,
@@ -50,11 +51,13 @@ impl<S: State> Market<'_, S> {
             offers: List::empty(),
             leases: List::empty(),
             exposure: Amount::ZERO,
-            reputation: reputation::begun(self.now()),
+            reputation: past.reputation,
+            paces: past.paces,
             heard: self.now(),
             reserve,
             sponsor,
         };
+        self.set_status(&mut provider, ProviderStatus::Active);
         self.list(address, &mut provider, offers)?;
         let offers = count(offers);
         self.state.set::<Providers>(address, provider);
@@ -94,16 +97,7 @@ impl<S: State> Market<'_, S> {
             offers.iter().try_for_each(|offer| self.count_in(offer))?;
         }
         self.unlist(address, provider)?;
-        let before = std::mem::take(&mut provider.offers).into_vec();
-        if before.iter().skip(offers.len()).any(|offered| offered.leased > 0) {
-            return Err(Failure::OfferInUse.into());
-        }
-        let mut before = before.iter();
-        let Reputation { kept, broken, .. } = provider.reputation;
-        let known = kept > 0 || broken > 0;
-        let offered = offers.iter().map(|offer| replace(before.next(), offer, known));
-        let offered = offered.collect::<Result<Vec<_>, _>>()?;
-        provider.offers = List::new(offered).map_err(|_| Failure::BadOffer)?;
+        past::replace(provider, offers)?;
         if active {
             self.put_up(address, provider)?;
         }
@@ -246,39 +240,12 @@ impl<S: State> Market<'_, S> {
             return Ok(());
         }
         self.state.remove::<Providers>(address);
-        bank::credit(self.state, address, provider.stake)?;
-        match provider.sponsor {
-            Some(sponsor) => {
-                bank::return_reserve_to(self.state, address, sponsor, provider.reserve)?;
-            }
-            None => bank::return_reserve(self.state, address, provider.reserve)?,
-        }
-        let (stake, reason) = (provider.stake, CloseReason::Requested);
+        let stake = self.leave_behind(address, provider)?;
+        bank::credit(self.state, address, stake)?;
+        let reason = CloseReason::Requested;
         self.tell(Event::ProviderClosed { provider: address, stake, reason });
         Ok(())
     }
-}
-
-/// An offer in the place of another one: what is leased keeps its class, rating and devices. A record
-/// belongs to the devices that made it: they are as fast as they were, whatever their rating says now.
-fn replace(before: Option<&Offered>, offer: &Offer, known: bool) -> Result<Offered, Failure> {
-    let (leased, pace) = match before {
-        Some(before) if before.leased > 0 => {
-            let same = before.offer.class == offer.class
-                && before.offer.rating == offer.rating
-                && before.leased <= offer.devices;
-            if !same {
-                return Err(Failure::OfferInUse);
-            }
-            (before.leased, before.pace)
-        }
-        Some(before) if known && before.offer.class == offer.class => {
-            let pace = Pace::new(u64::from(before.pace));
-            (0, pace.under(&before.offer.rating, &offer.rating).get())
-        }
-        _ => (0, Pace::PROMISED.get()),
-    };
-    Ok(Offered { offer: offer.clone(), leased, pace, shelf: 0 })
 }
 
 fn check_offer(offer: &Offer) -> Result<(), Failure> {

@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Records {
     half_life: Millis,
     providers: BTreeMap<Address, Reputation>,
+    /// Of providers that have left.
+    pasts: BTreeMap<Address, Reputation>,
     clients: BTreeMap<Address, Reputation>,
     /// Who gave an open task back because nobody briefed it.
     unbriefed: BTreeMap<TaskId, BTreeSet<Address>>,
@@ -23,6 +25,7 @@ impl Records {
         Self {
             half_life,
             providers: BTreeMap::new(),
+            pasts: BTreeMap::new(),
             clients: BTreeMap::new(),
             unbriefed: BTreeMap::new(),
         }
@@ -39,7 +42,10 @@ impl Records {
         let begun = Reputation { halved: now, ..Reputation::default() };
         match *event {
             Event::ProviderOpened { provider, .. } => {
-                self.providers.insert(provider, reputation::begun(now));
+                let past = self.pasts.remove(&provider);
+                let record = past.unwrap_or_else(|| reputation::begun(now));
+                self.providers.insert(provider, record);
+                self.turn(provider, Presence::Available, now);
             }
             Event::ProviderDrained { provider, draining } => {
                 let presence = if draining { Presence::Absent } else { Presence::Available };
@@ -47,7 +53,15 @@ impl Records {
             }
             Event::ProviderSilent { provider } => self.turn(provider, Presence::Silent, now),
             Event::ProviderClosed { provider, .. } => {
-                self.providers.remove(&provider);
+                let left = self.providers.remove(&provider).map(|mut record| {
+                    reputation::refresh(&mut record, now, self.half_life);
+                    record
+                });
+                let counts = |it: &Reputation| reputation::fades(it, self.half_life) > now;
+                self.pasts.extend(left.filter(counts).map(|record| (provider, record)));
+            }
+            Event::PastClosed { provider, reason: CloseReason::Expired } => {
+                self.pasts.remove(&provider);
             }
             Event::TaskOpened { client, .. } => {
                 self.clients.entry(client).or_insert(begun);
@@ -85,10 +99,14 @@ impl Records {
     /// Says whose record on chain is another one.
     pub(super) fn compare(&self, state: &Memory, now: Millis) -> Result<(), String> {
         let (mut providers, mut clients) = (self.providers.clone(), self.clients.clone());
+        let mut pasts = self.pasts.clone();
         for (key, entry) in state.iter() {
             let (address, kept, told) = match (key, entry) {
                 (Key::Provider(address), Entry::Provider(it)) => {
                     (address, it.reputation, providers.remove(address))
+                }
+                (Key::Past(address), Entry::Past(it)) => {
+                    (address, it.reputation, pasts.remove(address))
                 }
                 (Key::Client(address), Entry::Client(it)) => {
                     (address, it.reputation, clients.remove(address))
@@ -104,7 +122,8 @@ impl Records {
                 return Err(format!("{address} has {kept:?}, its events say {told:?}"));
             }
         }
-        match providers.into_keys().chain(clients.into_keys()).next() {
+        let left = providers.into_keys().chain(clients.into_keys()).chain(pasts.into_keys());
+        match left.into_iter().next() {
             Some(address) => Err(format!("{address} has no record, its events say otherwise")),
             None => Ok(()),
         }

@@ -2,10 +2,13 @@
 
 use super::bazaar::{Bazaar, RATE, commitment, contact, first, offer, provider, spec};
 use crate::support::{alice, bob, stranger};
-use opengpu_ledger::{Invalid, opening_nonce, tables::Providers};
+use opengpu_ledger::{
+    Invalid, opening_nonce,
+    tables::{Pasts, Providers},
+};
 use opengpu_types::{
-    Amount, CloseReason, Event, Failure, List, MarketOperation, Millis, Offer, Operation, Outcome,
-    ProviderStatus, SealPublicKey, SessionKey, Trust,
+    Amount, CloseReason, Entry, Event, Failure, Key, Leave, List, MarketOperation, Millis, Offer,
+    Operation, Outcome, Presence, ProviderStatus, SealPublicKey, SessionKey, Spec, Text, Trust,
 };
 
 fn edit(offers: &[Offer]) -> MarketOperation {
@@ -118,10 +121,110 @@ fn draining_takes_no_more_leases_and_leaving_returns_the_stake() {
         *event == Event::ProviderClosed { provider: key.address(), stake, reason }
     });
     assert!(closed);
-    let reserve = bazaar.network.genesis.parameters.entry_reserve;
-    let all = balance.plus(stake).unwrap().plus(reserve).unwrap();
-    assert_eq!(bazaar.network.balance(&key), all);
+    assert_eq!(bazaar.network.balance(&key), balance.plus(stake).unwrap());
     assert!(bazaar.network.find::<Providers>(key.address()).is_none());
+    assert!(bazaar.network.find::<Pasts>(key.address()).is_some(), "the reserve is kept for it");
+}
+
+/// A network on which records fade soon.
+fn forgetful(half_life: u64) -> Bazaar {
+    let mut bazaar = Bazaar::new(1);
+    let mut parameters = bazaar.network.genesis.parameters;
+    parameters.market.half_life = Millis(half_life);
+    let entry = Entry::Parameters(parameters.into());
+    bazaar.network.state.commit([(Key::Parameters, Some(entry))]);
+    bazaar
+}
+
+/// Leases the only provider, which refuses.
+fn refuse(bazaar: &mut Bazaar) {
+    let id = bazaar.submit(Spec { patience: Millis(0), ..spec() }, 1);
+    bazaar.release(0, first(id), Leave::Refused);
+}
+
+#[test]
+fn a_record_stays_when_its_provider_leaves_and_is_collected_when_it_has_faded() {
+    let mut bazaar = forgetful(100_000);
+    let key = provider(0);
+    let reserve = bazaar.network.genesis.parameters.entry_reserve;
+    for _ in 0..3 {
+        refuse(&mut bazaar);
+    }
+    let before = bazaar.provider(0).reputation;
+    assert_eq!(before.broken, 3000);
+    bazaar.act(&key, MarketOperation::LeaveProvider);
+    bazaar.wait(61_000);
+    let past = bazaar.network.find::<Pasts>(key.address()).unwrap();
+    assert_eq!((past.reputation.broken, past.reserve), (before.broken, reserve));
+    // Who comes back is who it was, and pays one reserve.
+    bazaar.register(0, &[offer(RATE)], Amount::whole(50));
+    assert!(bazaar.network.find::<Pasts>(key.address()).is_none());
+    let again = bazaar.provider(0);
+    assert_eq!(again.reputation.broken, 3000);
+    assert_eq!(again.reputation.uptime.unwrap().presence, Presence::Available);
+    bazaar.act(&key, MarketOperation::LeaveProvider);
+    bazaar.wait(61_000);
+    let balance = bazaar.network.balance(&key);
+    let left = bazaar.network.find::<Pasts>(key.address()).unwrap().until;
+    let events = bazaar.wait(left.since(bazaar.network.time).0 + 2_000);
+    let (provider, reason) = (key.address(), CloseReason::Expired);
+    assert!(events.contains(&Event::PastClosed { provider, reason }));
+    assert!(bazaar.network.find::<Pasts>(provider).is_none());
+    assert_eq!(bazaar.network.balance(&key), balance.plus(reserve).unwrap());
+    bazaar.register(0, &[offer(RATE)], Amount::ZERO);
+    assert_eq!(bazaar.provider(0).reputation.broken, 0);
+}
+
+#[test]
+fn devices_are_as_slow_as_they_were_however_they_are_offered_again() {
+    let mut bazaar = Bazaar::new(1);
+    let key = provider(0);
+    let id = bazaar.submit(spec(), 5);
+    bazaar.work(20_000);
+    bazaar.commit(0, first(id), commitment(8, 20_000));
+    bazaar.wait(2_000);
+    let pace = |bazaar: &Bazaar, place: usize| bazaar.provider(0).offers[place].pace;
+    let slow = pace(&bazaar, 0);
+    assert!(slow > 1000, "{slow}");
+    let other = Offer { class: Text::new("other").unwrap(), ..offer(RATE) };
+    // Taken off and put on again.
+    bazaar.act(&key, edit(&[]));
+    bazaar.act(&key, edit(std::slice::from_ref(&other)));
+    assert_eq!(pace(&bazaar, 0), 1000, "another class is another device");
+    bazaar.act(&key, edit(&[other.clone(), offer(RATE)]));
+    assert_eq!(pace(&bazaar, 1), slow);
+    // Put beside itself, and the first one taken off.
+    bazaar.act(&key, edit(&[other.clone(), offer(RATE), offer(RATE)]));
+    bazaar.act(&key, edit(&[other.clone(), other.clone(), offer(RATE)]));
+    assert_eq!(pace(&bazaar, 2), slow);
+    // Rated higher meanwhile: as fast as it was.
+    bazaar.act(&key, edit(&[]));
+    let mut rated = offer(RATE);
+    rated.rating.integers *= 2;
+    bazaar.act(&key, edit(std::slice::from_ref(&rated)));
+    assert_eq!(pace(&bazaar, 0), slow * 2);
+    // Gone and back.
+    bazaar.act(&key, MarketOperation::LeaveProvider);
+    bazaar.wait(61_000);
+    bazaar.register(0, &[other, rated], Amount::ZERO);
+    assert_eq!((pace(&bazaar, 0), pace(&bazaar, 1)), (1000, slow * 2));
+}
+
+#[test]
+fn a_provider_has_sixteen_classes_at_most_so_that_none_is_forgotten_for_another() {
+    let mut bazaar = Bazaar::new(1);
+    refuse(&mut bazaar);
+    let class = |number: usize| {
+        let class = Text::new(format!("class-{number}")).unwrap();
+        Offer { class, ..offer(RATE) }
+    };
+    // One is offered already.
+    for number in 0..15 {
+        bazaar.act(&provider(0), edit(&[class(number)]));
+    }
+    assert_eq!(bazaar.provider(0).paces.len(), 15);
+    assert_eq!(bazaar.fail(&provider(0), edit(&[class(15)])), Failure::BadOffer);
+    bazaar.act(&provider(0), edit(&[class(3)]));
 }
 
 #[test]
