@@ -25,6 +25,8 @@ use tokio::time::sleep_until;
 const SILENCE: Duration = Duration::from_secs(24 * 3_600);
 /// Bytes of the largest output or state that is taken.
 const LARGEST_OUTPUT: u64 = 4 << 30;
+/// Bytes of an output for which it is worth to look for others who have it.
+const SHARED: u64 = 4 << 20;
 /// Frames of news between whoever reads them and whoever hears them.
 const UNHEARD: usize = 64;
 
@@ -139,7 +141,7 @@ impl Companion {
         };
         match &self.rescue {
             // Why the provider does not give it says more than why others do not.
-            Some(rescue) => rescue.part().await.map_err(|_| error),
+            Some(rescue) => rescue.part(None).await.map_err(|_| error),
             None => Err(error),
         }
     }
@@ -152,7 +154,17 @@ impl Companion {
             self.listener.tell(Happening::Briefed).await;
             self.follow(&session, &record).await?;
         }
-        let output = self.fetch(&session, OUTPUT, &Wanted { lease: self.lease }.encode()).await?;
+        let wanted = Wanted { lease: self.lease }.encode();
+        let parcel = self.parcel(&session, OUTPUT, &wanted).await?;
+        // A long one comes from its holders as well, if it is over and they have it.
+        if parcel.size >= SHARED
+            && let Some(rescue) = &self.rescue
+            && rescue.part(Some(&session)).await.is_ok()
+        {
+            session.close();
+            return Ok(());
+        }
+        let output = self.open(&session, parcel).await?;
         record.keep_sent(self.lease.number, &output)?;
         self.listener.tell(Happening::Fetched).await;
         session.close();
@@ -341,7 +353,12 @@ impl Companion {
         checkpoint: Checkpoint,
     ) -> Result<(), ClientError> {
         let wanted = Standing { lease: self.lease, segment: checkpoint.index };
-        let fetched = self.fetch(session, STATE, &wanted.encode()).await;
+        let parcel = self.parcel(session, STATE, &wanted.encode()).await;
+        let fetched = match parcel {
+            Ok(parcel) => self.open(session, parcel).await,
+            Err(error) => Err(error),
+        };
+        // What was cut goes on from a holder if this provider is lost: there it has the same address.
         if let Ok(state) = fetched
             && ArtifactId::of(&state) == checkpoint.state
         {
@@ -351,25 +368,31 @@ impl Companion {
         Ok(())
     }
 
-    /// Fetches what a parcel names, and opens it.
-    async fn fetch(
+    /// Asks where something is.
+    async fn parcel(
         &self,
         session: &Session,
         kind: Kind,
         request: &[u8],
-    ) -> Result<Vec<u8>, ClientError> {
+    ) -> Result<Parcel, ClientError> {
         let answer = session.call(kind, request).await?;
-        let parcel = Parcel::decode(answer).map_err(|_| SessionError::Broken("no parcel"))?;
+        Ok(Parcel::decode(answer).map_err(|_| SessionError::Broken("no parcel"))?)
+    }
+
+    /// Fetches what a parcel names from whoever gave it, and opens it.
+    async fn open(&self, session: &Session, parcel: Parcel) -> Result<Vec<u8>, ClientError> {
         let Self { client, delivery, store, listener, .. } = self;
-        open_parcel(client, (delivery, store), session, parcel, listener).await
+        let sessions = std::slice::from_ref(session);
+        open_parcel(client, (delivery, store), sessions, parcel, listener).await
     }
 }
 
-/// Fetches what a parcel names from whoever gave the parcel, and opens it.
+/// Fetches what a parcel names from all of these at once, and opens it. Whoever stalls, dies or lies is
+/// dropped; what came stays, and the others give the rest.
 pub(crate) async fn open_parcel(
     client: &Client,
     (delivery, store): (&Delivery, &Store),
-    session: &Session,
+    sessions: &[Session],
     Parcel { grant, size }: Parcel,
     listener: &Listener,
 ) -> Result<Vec<u8>, ClientError> {
@@ -379,7 +402,6 @@ pub(crate) async fn open_parcel(
     if own || size > LARGEST_OUTPUT {
         return Err(SessionError::Broken("a parcel that cannot be meant").into());
     }
-    let sessions = std::slice::from_ref(session);
     let listener = listener.clone();
     let progress = move |Progress { done, size, .. }: Progress| {
         listener.mention(Happening::Receiving { done, size });

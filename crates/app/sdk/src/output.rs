@@ -153,7 +153,7 @@ fn join_parts(
 
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use opengpu_types::{
         Address, Amount, Contact, LeasePhase, List, Millis, Money, SegmentIndex, SessionKey,
@@ -174,7 +174,7 @@ mod tests {
     }
 
     /// A lease that goes on after a segment and has come to another one.
-    fn lease(from: Option<u32>, reached: u32) -> Lease {
+    pub(crate) fn lease(from: Option<u32>, reached: u32) -> Lease {
         let begin = from.map_or(0, |from| usize::try_from(from).unwrap() + 1);
         let output = ADDED[begin..=usize::try_from(reached).unwrap()].concat();
         let ending = if reached == 3 { Ending::Completed } else { Ending::Open };

@@ -1,6 +1,12 @@
 //! What a lease has made, from those who hold it beside its provider.
 //!
-//! Holders are asked when the provider is gone. They are believed as little as it is: a state counts if it
+//! ```text
+//!   holders, provider ── where is it? ──► parcels ── the same address: from all of them at once ──► checked
+//! ```
+//!
+//! A state has one address at its provider and at its holders, and so has a piece of the output. The output
+//! as a whole has another one, which only its provider has. Holders are asked when the provider is gone, and
+//! beside it for long outputs of leases that are over. They are believed as little as it is: a state counts if it
 //! has the address on chain, and a part of the output as far as the chain commits to it.
 
 use crate::attend::Happening;
@@ -13,13 +19,18 @@ use opengpu_crypto::SealPublicKey;
 use opengpu_link::lease::{HELD, Holding, Parcel, Piece, STATE, Standing, Wanted};
 use opengpu_link::session::SessionError;
 use opengpu_link::{Address, Endpoint, Session, Store};
-use opengpu_types::{ArtifactId, Checkpoint, Lease, LeaseId};
+use opengpu_types::{ArtifactId, Checkpoint, Lease, LeaseId, SegmentIndex};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// How long one of them may take to be reached.
 const DIAL: Duration = Duration::from_secs(4);
+/// How long holders are looked for while the provider is there.
+const BESIDE: Duration = Duration::from_secs(1);
+/// How long others are waited for when one has answered.
+const SOON: Duration = Duration::from_millis(300);
 
 /// How a provider is reached.
 #[derive(Clone)]
@@ -51,88 +62,198 @@ pub(crate) struct Rescue {
     pub(crate) listener: Listener,
 }
 
-impl Rescue {
-    /// Keeps all that the lease committed to of the output.
-    pub(crate) async fn part(&self) -> Result<(), ClientError> {
-        let mut why = None;
-        for way in &self.holders {
-            match self.part_from(way).await {
-                Ok(()) => return Ok(()),
-                Err(error) => why = Some(error),
-            }
+/// Somebody who has something of a lease, and where it says that this is.
+struct Source {
+    session: Session,
+    /// The last segment of it.
+    segment: SegmentIndex,
+    parcels: Vec<Parcel>,
+}
+
+impl Source {
+    fn has(&self, parcel: &Parcel) -> bool {
+        self.parcels.iter().any(|own| own.grant.artifact == parcel.grant.artifact)
+    }
+}
+
+/// What is wanted of a lease.
+#[derive(Clone, Copy)]
+enum What {
+    /// All pieces of the output.
+    Pieces,
+    /// The state after a segment.
+    State(SegmentIndex),
+}
+
+/// All who are asked at once.
+struct Search {
+    asked: JoinSet<Result<Source, ClientError>>,
+    /// Whoever has not answered by then is not waited for.
+    limit: Option<Instant>,
+    known: Vec<Arc<Source>>,
+    tried: usize,
+    why: Option<ClientError>,
+}
+
+impl Search {
+    /// The next one who answered; those who answer soon after it are known then as well.
+    async fn next(&mut self) -> Option<Arc<Source>> {
+        if self.tried == self.known.len() {
+            self.hear().await;
         }
-        Err(why.unwrap_or_else(nobody))
+        let next = Arc::clone(self.known.get(self.tried)?);
+        self.tried = self.tried.saturating_add(1);
+        Some(next)
     }
 
-    async fn part_from(&self, way: &Way) -> Result<(), ClientError> {
-        let session = dial(way).await?;
-        let holding = self.holding(&session).await?;
+    async fn hear(&mut self) {
+        let mut limit = self.limit;
+        loop {
+            let joined = self.asked.join_next();
+            let joined = match limit {
+                Some(limit) => timeout_at(limit, joined).await.unwrap_or(None),
+                None => joined.await,
+            };
+            match joined {
+                Some(Ok(Ok(source))) => {
+                    self.known.push(Arc::new(source));
+                    let now = Instant::now();
+                    let soon = now.checked_add(SOON).unwrap_or(now);
+                    limit = Some(limit.map_or(soon, |limit| limit.min(soon)));
+                }
+                Some(Ok(Err(error))) => self.why = Some(error),
+                Some(Err(_)) => {}
+                None => return,
+            }
+        }
+    }
+
+    fn failed(self) -> ClientError {
+        self.why.unwrap_or_else(nobody)
+    }
+}
+
+impl Rescue {
+    /// Keeps all that the lease committed to of the output, each piece from all who have it. The provider
+    /// has them as well, as long as it has room for them; then there is a session with it.
+    pub(crate) async fn part(&self, provider: Option<&Session>) -> Result<(), ClientError> {
+        let mut search = self.search(What::Pieces, provider.map(|_| BESIDE));
+        while let Some(source) = search.next().await {
+            match self.part_of(&source, &search, provider).await {
+                Ok(()) => return Ok(()),
+                Err(error) => search.why = Some(error),
+            }
+        }
+        Err(search.failed())
+    }
+
+    async fn part_of(
+        &self,
+        source: &Source,
+        search: &Search,
+        provider: Option<&Session>,
+    ) -> Result<(), ClientError> {
         let mut sent = Sent::default();
-        for parcel in &holding.pieces {
-            let plain = self.open(&session, parcel.clone()).await?;
+        for parcel in &source.parcels {
+            let plain = self.open(parcel, search, provider).await?;
             let piece = Piece::read(&plain).ok_or(SessionError::Broken("not a piece"))?;
             sent.cuts.extend(piece.cuts.iter().map(|cut| (cut.segment, cut.end)));
             sent.bytes.extend(piece.bytes);
         }
-        session.close();
         if !sent.serves(&self.lease) {
             return Err(ClientError::Transfer("a holder has another part of the output".into()));
         }
         // Told first: whoever sees the part may need nothing more, and leave.
-        self.listener.tell(Happening::Rescued { segment: holding.segment }).await;
+        let told = match provider {
+            Some(_) => Happening::Fetched,
+            None => Happening::Rescued { segment: source.segment },
+        };
+        self.listener.tell(told).await;
         Ok(self.client.record(self.id.task).keep_part(self.id.number, &sent)?)
     }
 
-    /// Keeps the state of a checkpoint, from whoever has it.
+    /// Keeps the state of a checkpoint, from all who have it.
     pub(crate) async fn state(&self, wanted: &Checkpoint) -> Result<(), ClientError> {
-        let (mut why, own) = (None, self.provider.iter());
-        for (way, is_own) in
-            self.holders.iter().map(|it| (it, false)).chain(own.map(|it| (it, true)))
-        {
-            match self.state_from(way, is_own, wanted).await {
+        let mut search = self.search(What::State(wanted.index), None);
+        while let Some(source) = search.next().await {
+            match self.state_of(&source, &search, wanted).await {
                 Ok(()) => return Ok(()),
-                Err(error) => why = Some(error),
+                Err(error) => search.why = Some(error),
             }
         }
-        Err(why.unwrap_or_else(nobody))
+        Err(search.failed())
     }
 
-    async fn state_from(
+    async fn state_of(
         &self,
-        way: &Way,
-        is_own: bool,
+        source: &Source,
+        search: &Search,
         wanted: &Checkpoint,
     ) -> Result<(), ClientError> {
-        let session = dial(way).await?;
-        let parcel = if is_own {
-            let standing = Standing { lease: self.id, segment: wanted.index };
-            let answer = session.call(STATE, &standing.encode()).await?;
-            Parcel::decode(answer).map_err(|_| SessionError::Broken("no parcel"))?
-        } else {
-            let mut states = self.holding(&session).await?.states.into_vec().into_iter();
-            let found = states.find(|held| held.segment == wanted.index);
-            let missing = || ClientError::Transfer("a holder has another state".to_owned());
-            found.ok_or_else(missing)?.parcel
-        };
-        let state = self.open(&session, parcel).await?;
-        session.close();
+        let parcel = source.parcels.first().ok_or_else(other_state)?;
+        let state = self.open(parcel, search, None).await?;
         if ArtifactId::of(&state) != wanted.state {
-            return Err(ClientError::Transfer("a holder has another state".to_owned()));
+            return Err(other_state());
         }
         self.client.record(self.id.task).keep_state(&state)?;
         self.listener.tell(Happening::Kept { segment: wanted.index }).await;
         Ok(())
     }
 
-    async fn holding(&self, session: &Session) -> Result<Holding, ClientError> {
-        let answer = session.call(HELD, &Wanted { lease: self.id }.encode()).await?;
-        Ok(Holding::decode(answer).map_err(|_| SessionError::Broken("not what is held"))?)
+    /// Asks everybody who may have it; with a limit, if it can be had without them.
+    fn search(&self, what: What, limit: Option<Duration>) -> Search {
+        let mut asked = JoinSet::new();
+        for way in &self.holders {
+            asked.spawn(find_held(way.clone(), self.id, what));
+        }
+        if let (Some(way), What::State(segment)) = (&self.provider, what) {
+            asked.spawn(find_state(way.clone(), self.id, segment));
+        }
+        let limit = limit.and_then(|limit| Instant::now().checked_add(limit));
+        Search { asked, limit, known: Vec::new(), tried: 0, why: None }
     }
 
-    async fn open(&self, session: &Session, parcel: Parcel) -> Result<Vec<u8>, ClientError> {
+    /// Fetches a parcel from all who have the same one, and opens it.
+    async fn open(
+        &self,
+        parcel: &Parcel,
+        search: &Search,
+        provider: Option<&Session>,
+    ) -> Result<Vec<u8>, ClientError> {
+        let known = search.known.iter().filter(|source| source.has(parcel));
+        let sessions = known.map(|source| &source.session).chain(provider).cloned();
+        let sessions: Vec<_> = sessions.collect();
         let Self { client, delivery, store, listener, .. } = self;
-        open_parcel(client, (delivery, store), session, parcel, listener).await
+        open_parcel(client, (delivery, store), &sessions, parcel.clone(), listener).await
     }
+}
+
+/// What a holder has of it.
+async fn find_held(way: Way, lease: LeaseId, what: What) -> Result<Source, ClientError> {
+    let session = dial(&way).await?;
+    let answer = session.call(HELD, &Wanted { lease }.encode()).await?;
+    let held = Holding::decode(answer).map_err(|_| SessionError::Broken("not what is held"))?;
+    let Holding { segment, states, pieces } = held;
+    let (segment, parcels) = match what {
+        What::Pieces => (segment, pieces.into_vec()),
+        What::State(wanted) => {
+            let found = states.into_vec().into_iter().find(|held| held.segment == wanted);
+            (wanted, vec![found.ok_or_else(other_state)?.parcel])
+        }
+    };
+    Ok(Source { session, segment, parcels })
+}
+
+/// The state that the provider itself has.
+async fn find_state(
+    way: Way,
+    lease: LeaseId,
+    segment: SegmentIndex,
+) -> Result<Source, ClientError> {
+    let session = dial(&way).await?;
+    let answer = session.call(STATE, &Standing { lease, segment }.encode()).await?;
+    let parcel = Parcel::decode(answer).map_err(|_| SessionError::Broken("no parcel"))?;
+    Ok(Source { session, segment, parcels: vec![parcel] })
 }
 
 async fn dial(way: &Way) -> Result<Session, ClientError> {
@@ -140,6 +261,13 @@ async fn dial(way: &Way) -> Result<Session, ClientError> {
     timeout(DIAL, way.dial()).await.unwrap_or_else(|_| Err(silent().into()))
 }
 
+fn other_state() -> ClientError {
+    ClientError::Transfer("a holder has another state".to_owned())
+}
+
 fn nobody() -> ClientError {
     ClientError::Transfer("its provider is gone, and nobody holds what it made".to_owned())
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -288,6 +288,10 @@ impl Lender {
         let (state, piece) = packed.map_err(io::Error::other)??;
         let lent = Lending::lend(&self.0, session.remote(), state.iter().chain([&piece]));
         let (lease, segment) = (wish.lease, wish.segment);
+        // Its client may fetch the same from us and from the holder at once.
+        for parcel in state.iter().chain([&piece]) {
+            self.0.board.show(lease, parcel.grant.artifact);
+        }
         let hold = Hold { lease, segment, after, state, piece };
         let (_, stream) = session.ask(HOLD, &hold.encode()).await?;
         // It is fetched before the next word.

@@ -1,5 +1,6 @@
 //! Fetching.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,6 +45,8 @@ pub struct Progress {
 pub struct Fetched {
     /// Bytes that were sent to us for it.
     pub bytes: u64,
+    /// Bytes of groups, by who sent them.
+    pub from: BTreeMap<EndpointId, u64>,
     /// Holders that were dropped on the way.
     pub dropped: Vec<Dropped>,
 }
@@ -148,6 +151,10 @@ pub async fn get_all(
     while let Some(ended) = fetching.join_next().await {
         let fetched = joined(ended)?;
         all.bytes = all.bytes.saturating_add(fetched.bytes);
+        for (holder, bytes) in fetched.from {
+            let sum = all.from.entry(holder).or_default();
+            *sum = sum.saturating_add(bytes);
+        }
         all.dropped.extend(fetched.dropped);
     }
     Ok(all)
@@ -357,7 +364,7 @@ impl Shared {
 
     /// Fetches one run. What does not come goes back to the plan.
     async fn run(&self, session: &Session, run: Range<u32>) -> Result<(), LaneFault> {
-        let mut rest = Rest { shared: self, run: run.clone() };
+        let mut rest = Rest { shared: self, holder: session.remote(), run: run.clone() };
         let outline = self.part.outline();
         let count = run.end.saturating_sub(run.start);
         let wish = Run { artifact: outline.id(), first: run.start, count };
@@ -382,12 +389,14 @@ impl Shared {
     }
 
     /// A group is there.
-    fn arrived(&self, bytes: usize) {
+    fn arrived(&self, holder: EndpointId, bytes: usize) {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.done.fetch_add(bytes, Ordering::Relaxed);
         {
             let mut fetched = self.fetched();
             fetched.bytes = fetched.bytes.saturating_add(bytes);
+            let sum = fetched.from.entry(holder).or_default();
+            *sum = sum.saturating_add(bytes);
         }
         self.plan().arrived();
         self.changed.notify_waiters();
@@ -416,6 +425,7 @@ impl Shared {
 /// What has not come of a run; it goes back to the plan, whatever ends the run.
 struct Rest<'a> {
     shared: &'a Shared,
+    holder: EndpointId,
     run: Range<u32>,
 }
 
@@ -443,7 +453,7 @@ impl Writing {
             return Err(LaneFault::Holder(Fault::Lied));
         }
         rest.run.start = rest.run.start.saturating_add(1);
-        rest.shared.arrived(bytes.len());
+        rest.shared.arrived(rest.holder, bytes.len());
         Ok(bytes)
     }
 }

@@ -117,6 +117,9 @@ async fn two_holders_with_a_half_each_make_a_whole() {
     }
     let fetched = get(&getter.store, id, &sessions, nobody_looks).await.unwrap();
     assert!(fetched.dropped.is_empty(), "{:?}", fetched.dropped);
+    let from = |half: &Place| fetched.from[&half.endpoint.address().id];
+    // The last group came with the outline.
+    assert_eq!([from(&halves[0]), from(&halves[1])], [10 * GROUP as u64; 2]);
     assert_eq!(read(&getter.store, &id), content);
 }
 

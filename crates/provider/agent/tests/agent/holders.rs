@@ -106,6 +106,30 @@ pub(crate) fn another_provider_goes_on_from_what_a_holder_has() {
     assert!(holder.status().holding > 0, "it is kept until the client has had time to fetch it");
 }
 
+pub(crate) fn what_is_held_is_fetched_from_its_provider_as_well() {
+    let (scene, meeting) = (Scene::empty(), Meeting::new());
+    let [folder, kept] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let holder = meeting.provider(&scene, 3, kept.path(), 2);
+    let lessee = meeting.provider(&scene, 2, folder.path(), 1);
+    let (program, village) = (example("sha256-search"), scene.village());
+    let opened = Program::open(&program).unwrap();
+    let task = scene.client.submit(village, &opened, LONGER, |spec| spec.patience = PATIENT);
+    let lease = scene.lease(task);
+    let session = scene.client.dial(&lessee.nearby());
+    let reader = lessee.contact().sealing;
+    scene.client.deliver(&session, reader, lease, (&program, LONGER), None).unwrap();
+    village.until("a checkpoint that is held", || lessee.status().leases.first()?.held);
+    // The holder says where state and pieces are, and the provider gives the same ones.
+    let holding = scene.client.held(&scene.client.dial(&holder.nearby()), lease);
+    for parcel in &holding.pieces {
+        let piece = Piece::read(&scene.client.open(&session, parcel.clone())).unwrap();
+        assert!(!piece.cuts.is_empty());
+    }
+    for held in &holding.states {
+        assert!(!scene.client.open(&session, held.parcel.clone()).is_empty());
+    }
+}
+
 pub(crate) fn a_commitment_does_not_wait_for_a_holder_that_is_gone() {
     let (scene, meeting) = (Scene::empty(), Meeting::new());
     let [gone, folder] = [(); 2].map(|()| tempfile::tempdir().unwrap());

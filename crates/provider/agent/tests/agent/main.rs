@@ -19,6 +19,7 @@ use client::{Client, SEGMENTS};
 use holders::{
     a_commitment_does_not_wait_for_a_holder_that_is_gone,
     another_provider_goes_on_from_what_a_holder_has,
+    what_is_held_is_fetched_from_its_provider_as_well,
 };
 use libtest_mimic::{Arguments, Trial};
 use opengpu_agent::chain::Chain;
@@ -67,6 +68,7 @@ tests!(
     another_provider_goes_on_where_the_first_one_stopped,
     another_provider_goes_on_from_what_a_holder_has,
     a_commitment_does_not_wait_for_a_holder_that_is_gone,
+    what_is_held_is_fetched_from_its_provider_as_well,
     copies_of_two_providers_are_compared_and_both_are_paid,
     what_a_predicate_accepts_is_paid_and_what_it_refuses_is_nobodys,
     what_a_program_says_is_for_its_client_unless_a_predicate_decides,
