@@ -5,6 +5,7 @@ use crate::{
     exit::Complaint,
     output::{percent, table},
     submit::{Sending, send},
+    task::overtime,
 };
 use anyhow::Result;
 use clap::Args;
@@ -141,10 +142,15 @@ fn standing(task: &Task) -> String {
     if let Some(reason) = task.ending {
         return format!("ending: {}", reason.name());
     }
+    // Whoever takes it next has no more time than the one before.
+    let late = |words: String| match overtime::told(task) {
+        Some(told) => format!("{words}; {told} (--max-duration)"),
+        None => words,
+    };
     match task.phase {
-        TaskPhase::Bidding { .. } => "bids are taken".to_owned(),
-        TaskPhase::Opening { .. } => "bids are opened".to_owned(),
-        TaskPhase::Closed { reason, .. } => format!("ended: {}", reason.name()),
+        TaskPhase::Bidding { .. } => late("bids are taken".to_owned()),
+        TaskPhase::Opening { .. } => late("bids are opened".to_owned()),
+        TaskPhase::Closed { reason, .. } => late(format!("ended: {}", reason.name())),
         TaskPhase::Running => match task.leases.iter().find(|lease| lease.is_working()) {
             Some(lease) => reached(task, lease),
             None => "a verdict is awaited".to_owned(),

@@ -8,10 +8,10 @@ use crate::records::{Delivery, Record};
 use crate::rescue::{Rescue, Way};
 use opengpu_client::market;
 use opengpu_link::{Address, Endpoint, EndpointId, RelayUrl, Store};
-use opengpu_market::holders;
+use opengpu_market::{holders, overtime};
 use opengpu_types::{
-    Address as Account, Amount, Checkpoint, Class, Entry, Height, Key, Lease, LeaseId,
-    SegmentIndex, Task, TaskId, TaskPhase,
+    Address as Account, Amount, Checkpoint, Class, CloseReason, Entry, Height, Key, Lease, LeaseId,
+    LeasePhase, Millis, SegmentIndex, Task, TaskId, TaskPhase,
 };
 use opengpu_verify::trace::Trace;
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,6 +98,13 @@ pub enum Happening {
         /// Until which segment.
         segment: SegmentIndex,
     },
+    /// The lease has ended, and has not completed the task.
+    Lost {
+        /// As the chain has it.
+        reason: CloseReason,
+        /// The longest time of a lease, if that was over.
+        over: Option<Millis>,
+    },
     /// Something did not work and is tried again.
     Trouble {
         /// What.
@@ -168,6 +175,8 @@ struct Attending<'a> {
     endpoints: BTreeMap<String, Arc<Endpoint>>,
     companions: BTreeMap<u8, Accompanied>,
     tried: BTreeMap<u8, Tried>,
+    /// Leases whose end was told, here or by whoever attended before.
+    closed: BTreeSet<u8>,
     /// Closed leases of which nothing more is wanted.
     served: BTreeSet<u8>,
     happened: mpsc::Sender<(u8, Happening)>,
@@ -192,6 +201,7 @@ impl Client {
         let store = self.patient_store(&delivery.salt)?;
         let salt = delivery.salt;
         let (happened, heard) = mpsc::channel(UNTOLD);
+        let closed = record.seen()?.map_or_else(BTreeSet::new, |task| ended(&task).collect());
         let mut attending = Attending {
             client: self,
             id,
@@ -201,6 +211,7 @@ impl Client {
             endpoints: BTreeMap::new(),
             companions: BTreeMap::new(),
             tried: BTreeMap::new(),
+            closed,
             served: BTreeSet::new(),
             happened,
             heard,
@@ -267,6 +278,7 @@ impl Attending<'_> {
                 self.record.see(&task)?;
                 self.tell(0, Happening::Phase(task.phase));
             }
+            self.tell_ends(&task)?;
             if task.is_closed() {
                 let output = self.join(&task)?;
                 let since = ended.get_or_insert_with(Instant::now);
@@ -313,6 +325,28 @@ impl Attending<'_> {
         while let Ok((lease, happening)) = self.heard.try_recv() {
             tell(lease, happening);
         }
+    }
+
+    /// Tells of leases that have ended, each once.
+    fn tell_ends(&mut self, task: &Task) -> Result<(), ClientError> {
+        let new: Vec<_> = ended(task).filter(|number| !self.closed.contains(number)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.record.see(task)?;
+        let over = overtime::ran_out(task).map(|(number, _)| number);
+        for number in new {
+            self.closed.insert(number);
+            let phase = task.leases.get(usize::from(number)).map(|lease| lease.phase);
+            if let Some(LeasePhase::Closed { reason }) = phase
+                && reason != CloseReason::Completed
+            {
+                let is_over = over == Some(number) || reason == CloseReason::Late;
+                let over = is_over.then_some(task.spec.requirements.longest);
+                self.tell(number, Happening::Lost { reason, over });
+            }
+        }
+        Ok(())
     }
 
     fn join(&self, task: &Task) -> Result<Result<Vec<u8>, output::Unfit>, ClientError> {
@@ -514,6 +548,12 @@ impl Attending<'_> {
             self.client.runtime.block_on(endpoint.close());
         }
     }
+}
+
+/// The leases of a task that have ended.
+fn ended(task: &Task) -> impl Iterator<Item = u8> {
+    let closed = (0u8..).zip(&task.leases).filter(|(_, lease)| lease.is_closed());
+    closed.map(|(number, _)| number)
 }
 
 #[cfg(test)]

@@ -42,6 +42,7 @@ pub use attend::{Attended, Happening};
 pub use check::Check;
 pub use client::{Client, ClientError, Packed};
 pub use identity::Identity;
+pub use opengpu_market::overtime::ran_out;
 pub use output::Unfit;
 pub use records::Records;
 pub use wishes::Wishes;

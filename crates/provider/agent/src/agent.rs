@@ -277,6 +277,7 @@ impl Agent {
             chain: Arc::clone(&chain),
             neighbours,
             board: board.clone(),
+            clock: clock.clone(),
             records: records.clone(),
             parcels,
             endpoint: Arc::clone(&endpoint),

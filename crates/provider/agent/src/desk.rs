@@ -8,7 +8,7 @@
 //! to be durable is written by the desk itself before the next effect.
 
 use crate::agent::{Earned, LeaseStatus, Status};
-use crate::board::Board;
+use crate::board::{Board, Posted};
 use crate::chain::Chain;
 use crate::core::{Answer, Core, Effect, Input, Subject};
 use crate::custody::Custody;
@@ -17,11 +17,13 @@ use crate::lending::Lender;
 use crate::lookout::Clock;
 use crate::questions::Questions;
 use crate::record::{Records, Restored};
-use crate::run::{Controls, Run};
+use crate::run::{self, Controls, Run};
 use crate::witness;
 use opengpu_exec::Launch;
+use opengpu_link::lease::News;
+use opengpu_market::overtime;
 use opengpu_types::{
-    Address, Ending, LeaseId, LeasePhase, MarketOperation, Millis, Outcome, Task, TaskId,
+    Address, Ending, LeaseId, LeasePhase, MarketOperation, Millis, Outcome, Task, TaskId, Text,
 };
 use opengpu_verify::trace::Owner;
 use std::collections::{BTreeMap, BTreeSet};
@@ -236,6 +238,7 @@ impl Desk {
             }
             Effect::Start { lease } => self.start(lease),
             Effect::PauseRun { lease } => {
+                self.tell_of_time(lease);
                 if let Some((controls, _)) = self.runs.get(&lease) {
                     controls.pause();
                 }
@@ -255,6 +258,18 @@ impl Desk {
             Effect::WakeAt(_) => {}
         }
         Ok(())
+    }
+
+    /// Tells the client of a lease that is left because its time is nearly over.
+    fn tell_of_time(&self, lease: LeaseId) {
+        let Some(Posted { task, log, .. }) = self.board.find(lease) else { return };
+        let own = task.leases.get(usize::from(lease.number));
+        let leaves = own.and_then(|own| overtime::leaves_at(&task, own));
+        if leaves.is_some_and(|at| self.clock.now() >= at) {
+            let longest = task.spec.requirements.longest;
+            info!(%lease, longest = longest.0, "its time is nearly over: it is given back");
+            log.push(News::Failed { why: Text::cut(&run::over(longest)) });
+        }
     }
 
     fn start(&mut self, lease: LeaseId) {

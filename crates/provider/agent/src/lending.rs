@@ -11,6 +11,7 @@
 use crate::board::Board;
 use crate::chain::Chain;
 use crate::core::Subject;
+use crate::lookout::Clock;
 use crate::neighbours::Neighbours;
 use crate::parcel::Parcels;
 use crate::record::{Part, Records};
@@ -19,9 +20,10 @@ use opengpu_link::lease::{HOLD, Hold, MOST_PIECES, Parcel, Piece};
 use opengpu_link::session::{Refusal, SessionError};
 use opengpu_link::transfer::News;
 use opengpu_link::{Address, Endpoint, EndpointId, RelayUrl, Session};
+use opengpu_market::overtime;
 use opengpu_types::{
     Address as Account, ArtifactId, Class, Commitment, Ending, Entry, Key, LeaseId, LeasePhase,
-    MarketOperation, SegmentIndex, Task,
+    MarketOperation, Millis, SegmentIndex, Task,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -36,6 +38,8 @@ use tracing::{debug, info, warn};
 
 /// How long a commitment waits for its holder.
 const PATIENCE: Duration = Duration::from_secs(4);
+/// Time of a lease that is too short to wait: for a holder, a commitment and a release.
+const SHORT: Millis = Millis(7_000);
 /// How long one of them may take to be reached.
 const DIAL: Duration = Duration::from_millis(1_500);
 /// How long holding may go on in all.
@@ -95,6 +99,7 @@ pub(crate) struct Lending {
     pub(crate) chain: Arc<dyn Chain>,
     pub(crate) neighbours: Neighbours,
     pub(crate) board: Board,
+    pub(crate) clock: Clock,
     pub(crate) records: Records,
     pub(crate) parcels: Parcels,
     pub(crate) endpoint: Arc<Endpoint>,
@@ -163,6 +168,11 @@ impl Lender {
         }
         // One that is stopped has no time, and its client is there.
         if !matches!(phase, LeasePhase::Running) {
+            return None;
+        }
+        // Neither has one whose time is nearly over.
+        let own = task.leases.get(usize::from(lease.number))?;
+        if overtime::ends_at(&task, own).is_some_and(|end| self.0.clock.now().plus(SHORT) > end) {
             return None;
         }
         if self.held(lease) == Some(segment) {

@@ -31,6 +31,11 @@ const BROKEN: &str = "the provider's machine failed";
 /// All that a client hears of a program whose output it may not have.
 const FAILED: &str = "the program failed";
 
+/// What a client hears of a lease whose time is over.
+pub(crate) fn over(longest: Millis) -> String {
+    format!("the longest time of a lease is over, {} ms", longest.0)
+}
+
 /// How a run is paused and stopped from elsewhere, before it begins or while it runs.
 #[derive(Clone, Default)]
 pub(crate) struct Controls(Arc<Mutex<Wishes>>);
@@ -244,25 +249,34 @@ impl Run {
                 Ok((Some(self.commitment(&told, Ending::Completed)?), How::Finished))
             }
             Ok(_) | Err((Fault::Cancelled, _)) => Ok((self.open(&told)?, How::Halted)),
-            Err((fault, _)) if is_own_fault(&fault) => {
-                info!(lease = %self.lease, %fault, "the program failed");
-                // A program can put what it found into its last words.
-                let why = if self.is_judged() { FAILED.to_owned() } else { fault.to_string() };
-                self.fail(&why);
-                // Without a beginning there is nothing that a commitment could say.
-                if told.segments.is_empty() {
-                    return Ok((None, How::Unfit));
-                }
-                Ok((Some(self.commitment(&told, Ending::Failed)?), How::Finished))
-            }
-            Err((fault, _)) => {
-                warn!(lease = %self.lease, %fault, "the machine failed");
-                // What it wanted too much of its client can change; more is not its business.
-                let own = matches!(fault, Fault::Memory { .. } | Fault::Deadline { .. });
-                self.fail(&if own { fault.to_string() } else { BROKEN.to_owned() });
-                Ok((self.open(&told)?, How::Broken))
-            }
+            Err((fault, _)) => self.faulted(&told, &fault),
         }
+    }
+
+    /// Tells why the run did not come to its end, and says whose fault that is.
+    fn faulted(&self, told: &Told, fault: &Fault) -> Result<(Option<Commitment>, How), Unrun> {
+        if is_own_fault(fault) {
+            info!(lease = %self.lease, %fault, "the program failed");
+            // A program can put what it found into its last words.
+            let why = if self.is_judged() { FAILED.to_owned() } else { fault.to_string() };
+            self.fail(&why);
+            // Without a beginning there is nothing that a commitment could say.
+            if told.segments.is_empty() {
+                return Ok((None, How::Unfit));
+            }
+            return Ok((Some(self.commitment(told, Ending::Failed)?), How::Finished));
+        }
+        // Nobody can tell whether the program or the machine is too slow, so nobody is blamed.
+        if matches!(fault, Fault::Deadline { .. }) {
+            info!(lease = %self.lease, "the program took all of its time");
+            self.fail(&over(self.task.spec.requirements.longest));
+            return Ok((self.open(told)?, How::Halted));
+        }
+        warn!(lease = %self.lease, %fault, "the machine failed");
+        // What it wanted too much of its client can change; more is not its business.
+        let own = matches!(fault, Fault::Memory { .. });
+        self.fail(&if own { fault.to_string() } else { BROKEN.to_owned() });
+        Ok((self.open(told)?, How::Broken))
     }
 
     /// What an earlier lease said of the length of the run.

@@ -8,6 +8,7 @@
 //!   leases ──[reputation]──► how reliable an account is
 //!   leased devices ──[index]──► what a second of a class costs, and what a client is quoted
 //!   task, providers ──[eyes]──► who may see its data to run a part of it again
+//!   task, lease ──[overtime]──► when a lease is left because its time is nearly over
 //!   task, standing offers ──[holders]──► who keeps what a lease has made, beside its provider
 //! ```
 //!
@@ -21,5 +22,6 @@ pub mod eyes;
 pub mod fit;
 pub mod holders;
 pub mod index;
+pub mod overtime;
 pub mod reputation;
 pub mod score;

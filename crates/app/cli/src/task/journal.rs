@@ -1,6 +1,6 @@
 //! What happened to a task, line by line: shown to whoever watches, and kept for `logs`.
 
-use super::plan;
+use super::{overtime, plan};
 use crate::output::shown;
 use opengpu_sdk::{Client, Happening};
 use opengpu_types::{CloseReason, Millis, TaskId, TaskPhase};
@@ -86,6 +86,13 @@ pub(super) fn words(lease: u8, happening: &Happening) -> Option<String> {
         }
         Happening::Trouble { what } => {
             format!("lease {lease}: {}; trying again", shown(what.as_bytes()))
+        }
+        Happening::Lost { reason, over: None } => {
+            format!("lease {lease}: ended: {}", reason.name())
+        }
+        Happening::Lost { reason, over: Some(longest) } => {
+            let (reason, fix) = (reason.name(), overtime::fix(*longest));
+            format!("lease {lease}: ended ({reason}), it took all of its time; {fix}")
         }
         Happening::Failed { why } => format!("lease {lease}: {}", shown(why.as_bytes())),
         Happening::Logged { bytes } => format!("lease {lease} | {}", shown(bytes)),

@@ -3,7 +3,7 @@
 //! All of them are submitted, then attended at the same time; what some of them cost too little the
 //! others do not get, so all together never cost more than the budget.
 
-use super::{attendance, client, journal, plan::Plan, pull, run, wanted::Wanted};
+use super::{attendance, client, journal, overtime, plan::Plan, pull, run, wanted::Wanted};
 use crate::{
     context::Context,
     exit::{Complaint, Exit},
@@ -171,6 +171,9 @@ fn attend_one(context: &Context, client: &Client, id: TaskId, left: &AtomicBool)
         Attended::Ended { task, output } => {
             let failed = |unfit| {
                 let told = pull::unfinished(client, id, &task, &unfit);
+                let longest = task.spec.requirements.longest;
+                let fix = overtime::told(&task).map(|_| overtime::fix(longest));
+                let told = fix.map_or_else(|| told.clone(), |fix| format!("{told}\n  {fix}"));
                 anyhow::Error::new(unfit).context(format!("task {id}: {told}"))
             };
             let output = output.map_err(failed)?;

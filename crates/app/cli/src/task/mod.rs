@@ -14,6 +14,7 @@ mod attendance;
 mod journal;
 pub(crate) mod logs;
 mod many;
+pub(crate) mod overtime;
 pub(crate) mod picture;
 mod plan;
 pub(crate) mod pull;

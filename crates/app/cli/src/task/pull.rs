@@ -1,6 +1,6 @@
 //! `opengpu pull`: the output of a task, checked against the chain.
 
-use super::{attendance, client, picture, plan, run};
+use super::{attendance, client, overtime, picture, plan, run};
 use crate::{
     context::Context,
     exec::{self, Target},
@@ -10,7 +10,7 @@ use crate::{
 use anyhow::{Context as _, Result};
 use clap::Args;
 use opengpu_exec::{artifact, program::Picture};
-use opengpu_sdk::{Attended, Client, Unfit};
+use opengpu_sdk::{Attended, Client, Unfit, ran_out};
 use opengpu_types::{ArtifactId, CloseReason, Millis, Task, TaskId, TaskPhase};
 use serde_json::json;
 use std::{
@@ -93,7 +93,8 @@ pub(super) fn unfinished(client: &Client, id: TaskId, task: &Task, unfit: &Unfit
     let record = client.record(id);
     let leases = (0u8..).zip(&task.leases).map(|(number, _)| number).collect::<Vec<_>>();
     let failed = |lease: &u8| Some((*lease, record.why(*lease).ok().flatten()?));
-    let Some((lease, why)) = leases.iter().rev().find_map(failed) else {
+    let over = ran_out(task).and_then(|(lease, _)| Some((lease, overtime::told(task)?)));
+    let Some((lease, why)) = over.or_else(|| leases.iter().rev().find_map(failed)) else {
         let nobody = (reason == CloseReason::NoProvider.name()).then(|| client.quote(task).ok());
         let why = nobody.flatten().map(|quote| plan::nobody(&quote).join("\n  "));
         return why
@@ -126,11 +127,16 @@ pub(super) fn conclude(
         let told = unfinished(client, id, task, &why);
         let exit = match (why, reason) {
             (Unfit::Other(_), _) => Exit::Verification,
+            // Others were there; none of them would have been faster.
+            (_, CloseReason::NoProvider) if ran_out(task).is_some() => Exit::Failed,
             (_, CloseReason::NoProvider) => Exit::NoCapacity,
             (Unfit::Unfinished | Unfit::Missing(_), _) => Exit::Failed,
         };
         let refund = format!("{} oGPU of {} came back", task.refunded, task.deposited);
-        Complaint::new(exit, told).hint(refund)
+        Complaint::new(exit, told).hint(match ran_out(task) {
+            Some(_) => format!("{}; {refund}", overtime::fix(task.spec.requirements.longest)),
+            None => refund,
+        })
     })?;
     place.put(&output)?;
     let took = Millis(at.0.saturating_sub(task.submitted.0));

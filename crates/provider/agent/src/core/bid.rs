@@ -4,8 +4,9 @@ use super::{Answer, BidStage, Core, Effect, Settings, Subject};
 use crate::policy::Why;
 use opengpu_market::auction::seal;
 use opengpu_market::fit::Mismatch;
+use opengpu_market::overtime;
 use opengpu_types::{
-    Amount, Failure, MarketOperation, Millis, Task, TaskId, TaskPhase, codec_struct,
+    Amount, Failure, Lease, MarketOperation, Millis, Task, TaskId, TaskPhase, codec_struct,
 };
 use std::collections::BTreeMap;
 
@@ -249,6 +250,12 @@ impl Core {
         let bid = self.settings.policy.rate_for(task, (&account, provider), open, market)?;
         if self.must_leave() || self.full {
             return Err(Why::NotActive);
+        }
+        // Whoever came no further in all the time that there is does not try it again.
+        let in_vain =
+            |(_, lease): &(u8, &Lease)| lease.provider == account && !overtime::advanced(lease);
+        if overtime::ran_out(task).as_ref().is_some_and(in_vain) {
+            return Err(Why::TooSlow);
         }
         self.place(id, task.phase, Sealed { offer: bid.offer, rate: bid.rate, salt }, effects);
         Ok(())

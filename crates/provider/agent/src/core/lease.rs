@@ -2,6 +2,7 @@
 
 use super::{Answer, Effect, How, Settings, Subject, all_in};
 use crate::policy::runs_here;
+use opengpu_market::overtime;
 use opengpu_types::{
     ArtifactId, Class, Commitment, Ending, Failure, Lease, LeaseId, LeasePhase, Leave,
     MarketOperation, Millis, SegmentIndex, Task,
@@ -14,6 +15,9 @@ const STOPPING: Millis = Millis(500);
 const TRIES: u8 = 10;
 /// Kept of the grace of a cancelled lease for the transaction.
 const SENDING: Millis = Millis(1_500);
+
+/// A checkpoint is sent only if so much time is left for that and for the release.
+const BOTH: Millis = Millis(3_000);
 
 /// What is on disk of a lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +78,8 @@ struct Chained {
     runs_here: bool,
     /// How long it may take.
     longest: Millis,
+    /// When its time is so nearly over that it is left, and when it is over; never for a rental.
+    leaves: Option<(Millis, Millis)>,
 }
 
 /// A lease.
@@ -177,6 +183,7 @@ impl Held {
             opened: lease.opened.is_some(),
             runs_here: runs_here(task),
             longest: task.spec.requirements.longest,
+            leaves: overtime::leaves_at(task, lease).zip(overtime::ends_at(task, lease)),
         });
         let seen = lease.commitment.map(|commitment| commitment.reached.index);
         self.committed = self.committed.max(seen);
@@ -321,7 +328,9 @@ impl Held {
         effects: &mut Vec<Effect>,
     ) {
         let Turn { settings, now, .. } = *turn;
-        let halt = turn.must_leave || stopping.is_some();
+        // Whoever runs into the end of its time loses its lock; whoever gives back before does not.
+        let over = self.leaves().filter(|(leave, _)| now >= *leave);
+        let halt = turn.must_leave || stopping.is_some() || over.is_some();
         if self.stage == Stage::Restored {
             self.stage = if self.last_word.is_some() {
                 Stage::Closing
@@ -344,6 +353,9 @@ impl Held {
             let latest = stopping.map(|until| Millis(until.0.saturating_sub(SENDING.0)));
             let until = now.plus(settings.boundary);
             let until = latest.map_or(until, |latest| latest.min(until));
+            // A third of what is left is for the boundary.
+            let third = over.map(|(_, end)| now.plus(Millis(end.since(now).0 / 3)));
+            let until = third.map_or(until, |third| third.min(until));
             self.stage = Stage::Halting { until, stopped: false };
         }
         if let Stage::Halting { until, stopped: false } = self.stage
@@ -360,12 +372,17 @@ impl Held {
         if self.sent.is_some() || self.unsure || now < self.rest {
             return;
         }
-        let Some(sent) = self.wanted(turn.beat, stopping.is_some()) else { return };
+        let hurried = self.leaves().is_some_and(|(_, end)| now.plus(BOTH) > end);
+        let Some(sent) = self.wanted(turn.beat, stopping.is_some(), hurried) else { return };
         self.send(settings, id, sent, effects);
     }
 
+    fn leaves(&self) -> Option<(Millis, Millis)> {
+        self.chained.and_then(|chained| chained.leaves)
+    }
+
     /// What is to be sent now.
-    fn wanted(&self, beat: bool, stopping: bool) -> Option<Sent> {
+    fn wanted(&self, beat: bool, stopping: bool, hurried: bool) -> Option<Sent> {
         let whole = self.chained.is_some_and(|chained| chained.whole);
         let index = |commitment: &Commitment| Some(commitment.reached.index);
         // What is compared or judged as a whole is not continued by others.
@@ -378,8 +395,10 @@ impl Held {
                 self.last_word.map(|commitment| Sent::Commit { commitment, ends: true })
             }
             Stage::Leaving { .. } => Some(match newer {
-                Some(commitment) => Sent::Commit { commitment, ends: stopping },
-                None => Sent::Release,
+                Some(commitment) if stopping || !hurried => {
+                    Sent::Commit { commitment, ends: stopping }
+                }
+                _ => Sent::Release,
             }),
             _ => None,
         }
@@ -428,6 +447,7 @@ impl Held {
     pub(super) fn wake(&self, turn: &Turn<'_>) -> Option<Millis> {
         let own = match self.stage {
             Stage::Awarded { since } => Some(self.briefed_by(since, turn.settings)),
+            Stage::Running => self.leaves().map(|(leave, _)| leave),
             Stage::Halting { until, .. } => Some(until),
             _ => None,
         };

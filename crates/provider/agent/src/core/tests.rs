@@ -326,7 +326,14 @@ impl World {
     /// What the chain does by itself.
     fn ring(&mut self) {
         let silent = self.provider.heard.plus(settings().market.silence);
+        let late = self.task.as_ref().and_then(|task| {
+            let lease = task.leases.first()?;
+            Some(self.now >= lease.began.plus(task.spec.requirements.longest))
+        });
         match self.phase() {
+            Some(LeasePhase::Running) if late == Some(true) => {
+                self.set_phase(LeasePhase::Closed { reason: CloseReason::Late });
+            }
             Some(LeasePhase::Running) if self.now >= silent => {
                 self.set_phase(LeasePhase::Closed { reason: CloseReason::Silent });
             }
@@ -503,7 +510,11 @@ fn whoever_was_silent_reports_back_once_unless_its_owner_wants_no_leases() {
 #[test]
 fn out_of_its_hours_no_leases_are_taken_and_open_ones_go_on() {
     const HOUR: u64 = 3_600_000;
-    let mut world = World::running();
+    let mut task = fixture::leased();
+    task.spec.requirements.longest = Millis(2 * HOUR);
+    let mut world = World::new(task);
+    world.look();
+    world.brief();
     // The chain's time began on a Thursday at midnight.
     world.core.settings.policy.hours = Hours::which(0, |day, hour| day == 3 && hour == 0);
     world.core.settings.policy.most_leases = 1;
@@ -598,6 +609,50 @@ fn a_machine_that_fails_commits_its_checkpoint_and_takes_the_blame() {
     world.settle(false);
     assert_eq!(world.reason(), CloseReason::Broken);
     assert_eq!(world.task.unwrap().leases[0].commitment.unwrap().reached.index.0, 1);
+}
+
+#[test]
+fn a_lease_whose_time_is_nearly_over_is_given_back_with_its_last_checkpoint_and_without_blame() {
+    for longest in [3_000, 20_000, 60_000] {
+        let mut task = fixture::leased();
+        task.spec.requirements.longest = Millis(longest);
+        let mut world = World::new(task);
+        world.look();
+        world.brief();
+        world.boundary();
+        // It comes to no other boundary.
+        let half = Millis(longest / 2);
+        while world.now < half {
+            world.pass(100);
+            world.answer(true, true);
+            world.look();
+        }
+        assert!(world.run.is_some(), "{longest}: it has time");
+        world.settle(false);
+        assert_eq!(world.reason(), CloseReason::Released, "{longest}");
+        let committed = world.task.unwrap().leases[0].commitment;
+        // In a short lease there is no time for both.
+        let told = (longest > 3_000).then_some(1);
+        assert_eq!(committed.map(|it| it.reached.index.0), told, "{longest}");
+    }
+}
+
+#[test]
+fn who_came_no_further_in_all_of_the_time_does_not_bid_again() {
+    for advanced in [false, true] {
+        let mut task = fixture::leased();
+        let lease = task.leases.get_mut(0).unwrap();
+        lease.phase = LeasePhase::Closed { reason: CloseReason::Released };
+        lease.commitment = advanced.then(|| commitment(3, 0));
+        task.seeking = lease.began.plus(task.spec.requirements.longest);
+        task.phase = TaskPhase::Bidding { until: Millis(u64::MAX) };
+        let mut world = World::new(task.clone());
+        world.provider.leases = List::empty();
+        world.look();
+        world.tell(Input::Bidding { id: TASK, task: Box::new(task), salt: [4; 32] });
+        assert_eq!(world.waiting.is_empty(), !advanced, "{:?}", world.told);
+        assert_eq!(world.told.contains(&Why::TooSlow), !advanced);
+    }
 }
 
 #[test]
