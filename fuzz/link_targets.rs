@@ -45,6 +45,7 @@ fn requests(bytes: &[u8]) {
     canonical::<News>(bytes);
     canonical::<lease::Brief>(bytes);
     canonical::<lease::Follow>(bytes);
+    canonical::<lease::Telling>(bytes);
     canonical::<lease::Wanted>(bytes);
     canonical::<lease::Standing>(bytes);
     canonical::<lease::Parcel>(bytes);

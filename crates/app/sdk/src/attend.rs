@@ -2,7 +2,7 @@
 //! output together.
 
 use crate::client::{Client, ClientError};
-use crate::companion::{Companion, Listener};
+use crate::companion::{Companion, Listener, Memory};
 use crate::output;
 use crate::records::{Delivery, Record};
 use crate::rescue::{Rescue, Way};
@@ -175,6 +175,8 @@ struct Attending<'a> {
     endpoints: BTreeMap<String, Arc<Endpoint>>,
     companions: BTreeMap<u8, Accompanied>,
     tried: BTreeMap<u8, Tried>,
+    /// What was heard of each lease in this process.
+    memories: BTreeMap<u8, Memory>,
     /// Leases whose end was told, here or by whoever attended before.
     closed: BTreeSet<u8>,
     /// Closed leases of which nothing more is wanted.
@@ -211,6 +213,7 @@ impl Client {
             endpoints: BTreeMap::new(),
             companions: BTreeMap::new(),
             tried: BTreeMap::new(),
+            memories: BTreeMap::new(),
             closed,
             served: BTreeSet::new(),
             happened,
@@ -467,6 +470,7 @@ impl Attending<'_> {
             reached: watched,
             rescue,
             before,
+            memory: Arc::clone(self.memories.entry(number).or_default()),
             listener: self.listener(number),
         };
         let task = self.client.runtime.spawn(companion.accompany());

@@ -9,15 +9,16 @@ use bytes::Bytes;
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_link::artifact::{ArtifactKey, Grant};
 use opengpu_link::lease::{
-    BRIEF, Brief, Burst, FOLLOW, Follow, News, OUTPUT, Parcel, STATE, Standing, Wanted,
+    BRIEF, Brief, Burst, FOLLOW, Follow, News, OUTPUT, Parcel, STATE, Standing, Telling, Wanted,
 };
 use opengpu_link::session::{Kind, Refusal, SessionError, Stream};
 use opengpu_link::transfer::{self, Keep, Progress};
 use opengpu_link::{Session, Store};
 use opengpu_types::{ArtifactId, Checkpoint, LeaseId, Millis, SegmentIndex};
 use std::io::{Cursor, Read as _};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
@@ -47,6 +48,11 @@ impl Pace {
     /// The provider says something.
     fn hear(&mut self, burst: &[News], now: Instant) {
         self.heard = self.heard.max(last_segment(burst));
+        self.since = self.is_behind().then_some(now);
+    }
+
+    /// A new session begins.
+    fn go_on(&mut self, now: Instant) {
         self.since = self.is_behind().then_some(now);
     }
 
@@ -87,6 +93,37 @@ fn read(mut stream: Stream) -> (JoinSet<()>, mpsc::Receiver<Result<Bytes, Sessio
     (reading, frames)
 }
 
+/// What was heard of a lease, for whoever follows it again after its session was cut.
+pub(crate) struct Heard {
+    /// Who told it.
+    teller: Option<u64>,
+    /// So many news.
+    count: u64,
+    hearing: Hearing,
+    said: Said,
+    patience: Patience,
+    pace: Pace,
+    /// Whether all news that count are kept.
+    whole: bool,
+}
+
+impl Heard {
+    fn nothing(record: &Record, lease: u8, teller: Option<u64>) -> Result<Self, ClientError> {
+        Ok(Self {
+            teller,
+            count: 0,
+            hearing: record.hear(lease)?,
+            said: record.listen(lease, teller)?,
+            patience: Patience::default(),
+            pace: Pace::default(),
+            whole: true,
+        })
+    }
+}
+
+/// The place where it is kept between two sessions.
+pub(crate) type Memory = Arc<Mutex<Option<Heard>>>;
+
 /// Whoever attends one lease.
 pub(crate) struct Companion {
     pub(crate) client: Client,
@@ -107,6 +144,8 @@ pub(crate) struct Companion {
     pub(crate) rescue: Option<Rescue>,
     /// The lease before, if its state is not here.
     pub(crate) before: Option<Rescue>,
+    /// What was heard in earlier sessions.
+    pub(crate) memory: Memory,
     pub(crate) listener: Listener,
 }
 
@@ -251,33 +290,67 @@ impl Companion {
     /// Hears everything until the end, and keeps the state of each checkpoint on chain. A provider that
     /// was killed and is back says nothing in the old session; the chain tells first that it goes on.
     async fn follow(&self, session: &Session, record: &Record) -> Result<(), ClientError> {
-        let wish = Follow { lease: self.lease, from: 0 };
-        let (_, stream) = session.ask(FOLLOW, &wish.encode()).await?;
+        let mut memory = self.memory.lock().await;
+        let known = memory.take();
+        let from = known.as_ref().map_or(0, |known| known.count);
+        let (mut teller, mut stream) = self.ask_for_news(session, from).await?;
+        let known = known.filter(|known| teller.is_some() && known.teller == teller);
+        let mut heard = match known {
+            Some(known) => known,
+            None => {
+                if from > 0 {
+                    (teller, stream) = self.ask_for_news(session, 0).await?;
+                }
+                Heard::nothing(record, self.lease.number, teller)?
+            }
+        };
+        let ended = self.listen(session, record, stream, &mut heard).await;
+        *memory = Some(heard).filter(|heard| heard.whole);
+        ended
+    }
+
+    /// Who tells, and what it tells from a number on.
+    async fn ask_for_news(
+        &self,
+        session: &Session,
+        from: u64,
+    ) -> Result<(Option<u64>, Stream), ClientError> {
+        let wish = Follow { lease: self.lease, from };
+        let (answer, stream) = session.ask(FOLLOW, &wish.encode()).await?;
+        // One that does not say who it is tells everything anew each time.
+        Ok((Telling::decode(answer).ok().map(|telling| telling.teller), stream))
+    }
+
+    async fn listen(
+        &self,
+        session: &Session,
+        record: &Record,
+        stream: Stream,
+        heard: &mut Heard,
+    ) -> Result<(), ClientError> {
         let (mut reading, mut news) = read(stream.patient(SILENCE));
-        let mut hearing = record.hear(self.lease.number)?;
-        let mut said = record.listen(self.lease.number)?;
-        let mut patience = Patience::default();
-        let (mut reached, mut pace) = (self.reached.clone(), Pace::default());
+        let mut reached = self.reached.clone();
+        heard.pace.go_on(Instant::now());
         // Beside everything else: in a dead session it takes long to fail.
         let mut keeping = None;
         loop {
-            let overdue = pace.overdue().unwrap_or_else(Instant::now);
+            let overdue = heard.pace.overdue().unwrap_or_else(Instant::now);
             tokio::select! {
                 frame = news.recv() => {
                     let Some(frame) = frame else { break };
                     let burst = Burst::decode(frame?);
                     let burst = burst.map_err(|_| SessionError::Broken("not news"))?.into_vec();
-                    pace.hear(&burst, Instant::now());
-                    patience.bear(&burst)?;
-                    self.hear(record, &mut hearing, &mut said, burst).await?;
+                    heard.pace.hear(&burst, Instant::now());
+                    heard.patience.bear(&burst)?;
+                    self.hear(record, heard, burst).await?;
                 }
                 changed = reached.changed() => {
                     let Ok(()) = changed else { break };
                     if let Some(checkpoint) = *reached.borrow_and_update() {
-                        pace.see(checkpoint, Instant::now());
+                        heard.pace.see(checkpoint, Instant::now());
                     }
                 }
-                () = sleep_until(overdue.into()), if pace.overdue().is_some() => {
+                () = sleep_until(overdue.into()), if heard.pace.overdue().is_some() => {
                     return Err(ClientError::Behind);
                 }
                 kept = once(&mut keeping), if keeping.is_some() => {
@@ -286,7 +359,7 @@ impl Companion {
                 }
             }
             if keeping.is_none() {
-                let agreed = pace.agreed();
+                let agreed = heard.pace.agreed();
                 keeping = agreed.map(|it| Box::pin(self.keep_state(session, record, it)));
             }
         }
@@ -302,11 +375,12 @@ impl Companion {
     async fn hear(
         &self,
         record: &Record,
-        hearing: &mut Hearing,
-        said: &mut Said,
+        heard: &mut Heard,
         burst: Vec<News>,
     ) -> Result<(), ClientError> {
-        let reached = last_segment(&burst);
+        let (reached, count) = (last_segment(&burst), burst.len());
+        heard.whole = false;
+        let Heard { hearing, said, .. } = heard;
         for news in burst {
             match news {
                 News::Begun { segments } => {
@@ -329,6 +403,8 @@ impl Companion {
             }
         }
         hearing.keep()?;
+        heard.count = heard.count.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        heard.whole = true;
         if let Some(segment) = reached {
             self.listener.tell(Happening::Reached { segment }).await;
         }
@@ -451,6 +527,9 @@ impl Patience {
         }
     }
 }
+
+#[cfg(test)]
+mod cut;
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,8 @@
 //!              0.bytes     what lease 0 added to the output, and
 //!              0.cuts      its segments, and where they end
 //!              0.whole     the same, as it was fetched after the end
-//!              0.said      what its program said, and
+//!              0.said      what its program said, with
+//!              0.teller    who told the last of it, and
 //!              0.why       why it failed, if it did
 //!              attended    locked by the process that attends it
 //!              wanted      locked by processes that want to attend it as well
@@ -186,8 +187,8 @@ impl Record {
     }
 
     /// Goes on to keep what the program of a lease says.
-    pub(crate) fn listen(&self, lease: u8) -> io::Result<Said> {
-        Said::open(self.0.join(said_of(lease)))
+    pub(crate) fn listen(&self, lease: u8, teller: Option<u64>) -> io::Result<Said> {
+        Said::open(self.0.join(said_of(lease)), teller)
     }
 
     /// Why a lease failed, if it did.

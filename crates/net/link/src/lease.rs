@@ -30,7 +30,7 @@ use opengpu_types::{Ending, LeaseId, List, Segment, SegmentIndex, Text, codec_en
 
 /// Here is what the lease is about. Answered by nothing when the provider has begun.
 pub const BRIEF: Kind = Kind(256);
-/// Tell what happens. Answered by frames of [`Burst`].
+/// Tell what happens. Answered by [`Telling`], then frames of [`Burst`].
 pub const FOLLOW: Kind = Kind(257);
 /// Where is the output. Answered by a [`Parcel`].
 pub const OUTPUT: Kind = Kind(258);
@@ -70,6 +70,15 @@ pub struct Follow {
 }
 
 codec_struct!(Follow { lease, from });
+
+/// Who tells: numbers of news hold for one teller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Telling {
+    /// Another one each time a provider begins to tell of a lease.
+    pub teller: u64,
+}
+
+codec_struct!(Telling { teller });
 
 /// A question for the output of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

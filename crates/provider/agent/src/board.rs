@@ -10,6 +10,7 @@ use opengpu_link::session::Gate;
 use opengpu_link::transfer::{Keep, Policy};
 use opengpu_types::{ArtifactId, Ending, LeaseId, ProgramId, Task, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
@@ -21,18 +22,30 @@ const MOST_BYTES: usize = 256 * 1024;
 pub(crate) struct Log {
     news: Mutex<Vec<News>>,
     count: watch::Sender<usize>,
+    teller: AtomicU64,
 }
 
 impl Default for Log {
     fn default() -> Self {
-        Self { news: Mutex::default(), count: watch::Sender::new(0) }
+        let teller = AtomicU64::new(rand::random());
+        Self { news: Mutex::default(), count: watch::Sender::new(0), teller }
     }
 }
 
 impl Log {
     /// Begins anew: what is told again is the same as before, up to where it was lost.
     pub(crate) fn clear(&self) {
-        self.lock().clear();
+        let mut news = self.lock();
+        // Whoever has heard nothing has nothing to forget.
+        if !news.is_empty() {
+            news.clear();
+            self.teller.store(rand::random(), Ordering::SeqCst);
+        }
+    }
+
+    /// Who tells, as long as the numbers of news hold.
+    pub(crate) fn teller(&self) -> u64 {
+        self.teller.load(Ordering::SeqCst)
     }
 
     pub(crate) fn push(&self, news: News) {

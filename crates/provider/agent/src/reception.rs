@@ -6,7 +6,7 @@ use crate::delivery::{Depot, Undelivered};
 use crate::desk::Inbox;
 use crate::record::Records;
 use commonware_codec::{DecodeExt as _, Encode as _};
-use opengpu_link::lease::{BRIEF, Brief, FOLLOW, Follow, OUTPUT, STATE, Standing, Wanted};
+use opengpu_link::lease::{BRIEF, Brief, FOLLOW, Follow, OUTPUT, STATE, Standing, Telling, Wanted};
 use opengpu_link::session::{Exchange, Refusal, Router, SessionError};
 use opengpu_types::{Class, LeaseId};
 use std::collections::BTreeSet;
@@ -97,7 +97,8 @@ impl Reception {
             return exchange.refuse(Refusal::Denied).await;
         };
         let session = exchange.session.clone();
-        let mut stream = exchange.accept(&[]).await?;
+        let telling = Telling { teller: posted.log.teller() };
+        let mut stream = exchange.accept(&telling.encode()).await?;
         let mut number = usize::try_from(from).unwrap_or(usize::MAX);
         loop {
             let burst = tokio::select! {

@@ -50,7 +50,7 @@ pub(crate) fn groups() -> [Groups; 3] {
 }
 
 /// What client and provider of a lease say to each other.
-fn lease_words() -> [String; 10] {
+fn lease_words() -> [String; 11] {
     let lease = LeaseId { task: TaskId(Digest([5; 32])), number: 2 };
     let brief = |state| lease::Brief { lease, program: grant(), input: grant(), state };
     let bytes = List::new(vec![1, 2, 3]).unwrap();
@@ -82,6 +82,7 @@ fn lease_words() -> [String; 10] {
     [
         pin("lease::Brief", &[brief(None), brief(Some(grant()))]),
         pin("lease::Follow", &[lease::Follow { lease, from: 9 }]),
+        pin("lease::Telling", &[lease::Telling { teller: 9 }]),
         pin("lease::Wanted", &[lease::Wanted { lease }]),
         pin("lease::Parcel", &[lease::Parcel { size: 9, grant: grant() }]),
         pin("lease::News", &news),
@@ -110,7 +111,7 @@ fn no_encoding_has_changed() {
     assert_eq!(pinned.join("\n"), PINNED.join("\n"));
 }
 
-const PINNED: [&str; 19] = [
+const PINNED: [&str; 20] = [
     "EndpointId 499cae32763b5204da30e3ba76d076a5c2c336fa795707a97f22e6e5c6d1a866",
     "Named c1ac31d7beaa478192a889723e6e835afb28d36c13d54315f32bef17bdb0ad5c",
     "Size 3984e2bccb50e8a421596cfa8d3a052ceb4fa402bf2d5ced32a802fb09616825",
@@ -122,6 +123,7 @@ const PINNED: [&str; 19] = [
     "Manifest 71c4d0bd1cc021ee5e5ad565365b2f27cfb904fcd594e589461939c343fab3c2",
     "lease::Brief d9ff8c11a9728a9722080e1ba6a38d24be0fedcd140d031508fdffc7d3dbc32c",
     "lease::Follow 2730344e6ecd3e2f35600562eb183aeb5d761686cf81c1ad22c3338bcd9831c8",
+    "lease::Telling 8657d0648d6ef6bbd7194d9796214f400c2156c47168b95921b44ff35a4d55e4",
     "lease::Wanted d0104d0bf06aff9ef9bd765b4f9022daafb469d4446acc5bab1ef837edd7b6fd",
     "lease::Parcel ec0b5fbe4a762b6db69b0d95745ae96bc4fe410ba1151ebc1dfc49f92ca7203a",
     "lease::News b6667628672c71b99bd033094257cb3f70b7b5da72720d470db194b20bb6622e",
