@@ -265,7 +265,6 @@ impl Agent {
             depot: depot.clone(),
             records: records.clone(),
             shown: door.shown.clone(),
-            packing: Arc::default(),
         };
         let router = readers.answer_on(router(&door, &depot, &records, &inbox));
         let endpoint = runtime.block_on(Endpoint::bind(config.link.clone(), router, door));

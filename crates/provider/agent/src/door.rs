@@ -17,7 +17,7 @@ use crate::room::Room;
 use opengpu_link::EndpointId;
 use opengpu_link::Store;
 use opengpu_link::session::Gate;
-use opengpu_link::transfer::{Keep, Policy};
+use opengpu_link::transfer::{Keep, Policy, Turn};
 use opengpu_types::ArtifactId;
 use tracing::warn;
 
@@ -61,6 +61,14 @@ impl Policy for Door {
             || self.custody.may_read(remote, artifact)
             || self.lent.may_read(remote, artifact)
             || self.shown.may_read(remote, artifact)
+    }
+
+    fn turn(&self, remote: EndpointId, artifact: ArtifactId, bytes: u64) -> Option<Turn> {
+        // Clients and holders do not wait.
+        let theirs = self.board.may_read(remote, artifact)
+            || self.custody.may_read(remote, artifact)
+            || self.lent.may_read(remote, artifact);
+        if theirs { None } else { self.shown.turn(remote, artifact, bytes) }
     }
 
     fn may_keep(&self, remote: EndpointId, wish: &Keep) -> bool {

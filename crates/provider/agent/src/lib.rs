@@ -23,6 +23,7 @@
 //! of eyes allows to run it again, reads anything of it.
 
 mod agent;
+mod allowance;
 mod board;
 pub mod chain;
 pub mod core;

@@ -6,8 +6,10 @@
 //!
 //! Invariants: a reader is a registered provider, known by the session key that the chain has of it; the
 //! set of eyes of the task decides ([`may_see`]); everything is sealed to the sealing key that the chain
-//! has of it; nothing is given that the lease has not committed to.
+//! has of it; nothing is given that the lease has not committed to; nobody asks or fetches more than its
+//! [`Allowance`].
 
+use crate::allowance::Allowance;
 use crate::board::Board;
 use crate::chain::Chain;
 use crate::delivery::Depot;
@@ -20,8 +22,9 @@ use opengpu_link::artifact::Grant;
 use opengpu_link::folder;
 use opengpu_link::lease::{AGAIN, Again, Parcel, Piece, Standing};
 use opengpu_link::session::{Exchange, Refusal, Router, SessionError};
+use opengpu_link::transfer::Turn;
 use opengpu_market::eyes::may_see;
-use opengpu_types::{ArtifactId, Checkpoint, Entry, Key, ProgramId, SegmentIndex};
+use opengpu_types::{Address, ArtifactId, Checkpoint, Entry, Key, ProgramId, SegmentIndex};
 use std::collections::VecDeque;
 use std::io::{self, Cursor};
 use std::path::PathBuf;
@@ -34,26 +37,50 @@ const MOST_SHOWN: usize = 4_096;
 
 /// What readers may fetch.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Shown(Arc<Mutex<VecDeque<(EndpointId, ArtifactId)>>>);
+pub(crate) struct Shown {
+    all: Arc<Mutex<VecDeque<(EndpointId, ArtifactId, Address)>>>,
+    allowance: Allowance,
+}
 
 impl Shown {
     pub(crate) fn may_read(&self, remote: EndpointId, artifact: ArtifactId) -> bool {
-        self.lock().contains(&(remote, artifact))
+        self.reader(remote, artifact).is_some()
     }
 
-    fn show(&self, remote: EndpointId, artifacts: impl Iterator<Item = ArtifactId>) {
+    /// When so many bytes of it may be sent to a reader; none if this endpoint is none.
+    pub(crate) fn turn(
+        &self,
+        remote: EndpointId,
+        artifact: ArtifactId,
+        bytes: u64,
+    ) -> Option<Turn> {
+        let reader = self.reader(remote, artifact)?;
+        Some(self.allowance.fetch(reader, bytes))
+    }
+
+    fn reader(&self, remote: EndpointId, artifact: ArtifactId) -> Option<Address> {
+        let shown = self.lock();
+        let mut found = shown.iter().filter(|it| (it.0, it.1) == (remote, artifact));
+        found.next().map(|(_, _, account)| *account)
+    }
+
+    fn show(
+        &self,
+        (remote, account): (EndpointId, Address),
+        artifacts: impl Iterator<Item = ArtifactId>,
+    ) {
         let mut shown = self.lock();
         for artifact in artifacts {
-            if !shown.contains(&(remote, artifact)) {
-                shown.push_back((remote, artifact));
+            if !shown.contains(&(remote, artifact, account)) {
+                shown.push_back((remote, artifact, account));
             }
         }
         let over = shown.len().saturating_sub(MOST_SHOWN);
         shown.drain(..over);
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(EndpointId, ArtifactId)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(EndpointId, ArtifactId, Address)>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -66,8 +93,6 @@ pub(crate) struct Readers {
     pub(crate) depot: Depot,
     pub(crate) records: Records,
     pub(crate) shown: Shown,
-    /// One at a time: packing takes disk and time.
-    pub(crate) packing: Arc<Mutex<()>>,
 }
 
 impl Readers {
@@ -80,10 +105,15 @@ impl Readers {
             return exchange.refuse(Refusal::Invalid).await;
         };
         let (remote, own) = (exchange.session.remote(), self.clone());
-        let packed = spawn_blocking(move || {
-            let Ok(_turn) = own.packing.try_lock() else { return Err(Refusal::Busy) };
-            own.pack(&wanted, remote)
-        });
+        let Some(account) = self.neighbours.account(remote) else {
+            return exchange.refuse(Refusal::Denied).await;
+        };
+        // Packing takes disk and time.
+        let _turn = match self.shown.allowance.ask(account).await {
+            Ok(turn) => turn,
+            Err(refusal) => return exchange.refuse(refusal).await,
+        };
+        let packed = spawn_blocking(move || own.pack(&wanted, (remote, account)));
         match packed.await.unwrap_or(Err(Refusal::Failed)) {
             Ok(again) => {
                 info!(lease = %wanted.lease, segment = %wanted.segment, "given to be run again");
@@ -94,9 +124,12 @@ impl Readers {
     }
 
     /// Everything for one reader, if it may have it.
-    fn pack(&self, wanted: &Standing, remote: EndpointId) -> Result<Again, Refusal> {
+    fn pack(
+        &self,
+        wanted: &Standing,
+        (remote, account): (EndpointId, Address),
+    ) -> Result<Again, Refusal> {
         let Standing { lease: id, segment } = *wanted;
-        let account = self.neighbours.account(remote).ok_or(Refusal::Denied)?;
         // Another key may stand there by now.
         let entry = self.chain.entry(&Key::Provider(account)).map_err(|_| Refusal::Failed)?;
         let Some(Entry::Provider(reader)) = entry else { return Err(Refusal::Denied) };
@@ -133,7 +166,7 @@ impl Readers {
             segments: parcels.pack_from(&mut Cursor::new(head), sealing).map_err(failed)?,
         };
         let own = [&again.program, &again.input, &again.segments].into_iter().chain(&again.state);
-        self.shown.show(remote, own.map(|parcel| parcel.grant.artifact).chain(files));
+        self.shown.show((remote, account), own.map(|parcel| parcel.grant.artifact).chain(files));
         Ok(again)
     }
 

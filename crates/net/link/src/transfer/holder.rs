@@ -1,5 +1,6 @@
 //! Serving: what a holder answers.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::blocking;
 use super::get::{Fetched, GetError, get};
 use super::wire::{GROUPS, HAVE, KEEP, Keep, LONGEST_RUN, Named, News, OUTLINE, Run, Size};
 use crate::EndpointId;
+use crate::artifact::GROUP;
 use crate::session::{Exchange, Refusal, Router, SessionError};
 use crate::store::{Pinned, Store, StoreError};
 
@@ -28,7 +30,14 @@ pub trait Policy: Send + Sync + 'static {
     fn may_read(&self, remote: EndpointId, artifact: ArtifactId) -> bool;
     /// Whether this endpoint may have us fetch and keep an artifact.
     fn may_keep(&self, remote: EndpointId, wish: &Keep) -> bool;
+    /// When so many bytes of an artifact may be sent to this endpoint, if it is to wait for that.
+    fn turn(&self, _remote: EndpointId, _artifact: ArtifactId, _bytes: u64) -> Option<Turn> {
+        None
+    }
 }
+
+/// A turn that is waited for. What it gives is kept until all is sent.
+pub type Turn = Pin<Box<dyn Future<Output = Result<Box<dyn Send>, Refusal>> + Send>>;
 
 /// A store that others may use.
 #[derive(Clone)]
@@ -78,6 +87,11 @@ impl Holder {
             Err(refusal) => return exchange.refuse(refusal).await,
         };
         let outline = content.outline().clone();
+        let row = u64::try_from(outline.row().as_flattened().len()).unwrap_or(u64::MAX);
+        let _place = match self.turn(&exchange, artifact, row.saturating_add(GROUP as u64)).await {
+            Ok(place) => place,
+            Err(refusal) => return exchange.refuse(refusal).await,
+        };
         let Ok(last) = blocking(move || content.read(content.outline().last())).await else {
             return exchange.refuse(Refusal::Failed).await;
         };
@@ -113,6 +127,11 @@ impl Holder {
         if !(wish.first..end).all(|index| content.has(index)) {
             return exchange.refuse(Refusal::Missing).await;
         }
+        let bytes = u64::from(wish.count).saturating_mul(GROUP as u64);
+        let _place = match self.turn(&exchange, wish.artifact, bytes).await {
+            Ok(place) => place,
+            Err(refusal) => return exchange.refuse(refusal).await,
+        };
         let mut stream = exchange.accept(&[]).await?;
         // The next ones are read while these are sent.
         let mut reading = read(&content, wish.first, end);
@@ -128,6 +147,19 @@ impl Holder {
         }
         stream.finish();
         Ok(())
+    }
+
+    /// Waits until it may be sent.
+    async fn turn(
+        &self,
+        exchange: &Exchange,
+        artifact: ArtifactId,
+        bytes: u64,
+    ) -> Result<Option<Box<dyn Send>>, Refusal> {
+        match self.policy.turn(exchange.session.remote(), artifact, bytes) {
+            Some(turn) => turn.await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// What is there. Who may not read it does not learn that it is there.

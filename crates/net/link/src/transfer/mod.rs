@@ -24,7 +24,7 @@ mod wire;
 use tokio::task::JoinError;
 
 pub use get::{Dropped, Fault, Fetched, GetError, Progress, get, get_all};
-pub use holder::{Holder, Policy};
+pub use holder::{Holder, Policy, Turn};
 pub use put::{PutError, put};
 pub use wire::{GROUPS, HAVE, KEEP, Keep, LONGEST_RUN, Named, News, OUTLINE, Run, Size};
 
