@@ -1,6 +1,7 @@
 //! A task from its submission to its end: looks at the chain, has every lease accompanied, and puts the
 //! output together.
 
+use crate::beside::{Tell, tell_beside};
 use crate::client::{Client, ClientError};
 use crate::companion::{Companion, Listener, Memory};
 use crate::output;
@@ -35,7 +36,11 @@ const GIVEN: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the last words of a task that has failed are waited for.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// What may happen between two looks before companions wait.
+/// Leases of one task at most.
+const MOST_LEASES: u32 = 16;
+/// How long a node is waited for when its task must be over.
+const A_DAY: Duration = Duration::from_secs(24 * 3_600);
+/// What may happen before companions wait for whoever listens.
 const UNTOLD: usize = 1024;
 
 /// What happens to a task, for people.
@@ -104,6 +109,11 @@ pub enum Happening {
         reason: CloseReason,
         /// The longest time of a lease, if that was over.
         over: Option<Millis>,
+    },
+    /// The node was away so long that nobody waits for it any more.
+    GivenUp {
+        /// So long.
+        away: Duration,
     },
     /// Something did not work and is tried again.
     Trouble {
@@ -182,12 +192,9 @@ struct Attending<'a> {
     /// Closed leases of which nothing more is wanted.
     served: BTreeSet<u8>,
     happened: mpsc::Sender<(u8, Happening)>,
-    heard: mpsc::Receiver<(u8, Happening)>,
-    /// What happened here, to be told at the next look.
-    own: Vec<(u8, Happening)>,
+    /// How each provider was reached last.
+    ways: BTreeMap<Account, Way>,
 }
-
-type Tell<'a> = &'a mut dyn FnMut(u8, Happening);
 
 impl Client {
     /// Attends a task until it has ended or `left` says so. Whoever attended it before may be dead: all
@@ -217,12 +224,13 @@ impl Client {
             closed,
             served: BTreeSet::new(),
             happened,
-            heard,
-            own: Vec::new(),
+            ways: BTreeMap::new(),
         };
-        let ended = attending.attend(left, tell);
-        attending.leave();
-        drop(attending);
+        let ended = tell_beside(&self.runtime, heard, tell, move || {
+            let ended = attending.attend(left);
+            attending.leave();
+            ended
+        });
         if matches!(ended, Ok(Attended::Ended { .. })) {
             self.clear(&salt)?;
         }
@@ -251,11 +259,10 @@ impl Client {
 }
 
 impl Attending<'_> {
-    fn attend(&mut self, left: &AtomicBool, tell: Tell<'_>) -> Result<Attended, ClientError> {
+    fn attend(&mut self, left: &AtomicBool) -> Result<Attended, ClientError> {
         let (mut phase, mut ended, mut away) = (None, None::<Instant>, None::<Instant>);
-        let mut height = Height(0);
+        let (mut height, mut last) = (Height(0), None::<Task>);
         loop {
-            self.listen(tell);
             if left.load(Ordering::SeqCst) {
                 return Ok(Attended::Left);
             }
@@ -267,8 +274,16 @@ impl Attending<'_> {
                         Instant::now()
                     });
                     // Another process may have a node that answers; a restart of ours takes seconds.
-                    if since.elapsed() > HANDED_OVER && self.record.is_wanted()? {
+                    let away = since.elapsed();
+                    if away > HANDED_OVER && self.record.is_wanted()? {
                         return Ok(Attended::Left);
+                    }
+                    if is_over_by_now(away, last.as_ref()) {
+                        self.tell(0, Happening::GivenUp { away });
+                        return Err(ClientError::Away(away));
+                    }
+                    if let Some(task) = &last {
+                        self.accompany_all(task)?;
                     }
                     std::thread::sleep(AGAIN);
                     continue;
@@ -297,7 +312,6 @@ impl Attending<'_> {
                     if let Ok(output) = &output {
                         self.record.keep_output(output)?;
                     }
-                    self.listen(tell);
                     return Ok(Attended::Ended { task: Box::new(task), output });
                 }
             }
@@ -307,6 +321,7 @@ impl Attending<'_> {
             } else if let Ok(status) = self.client.rpc.wait_for_block(height, LOOK) {
                 height = status.height;
             }
+            last = Some(task);
         }
     }
 
@@ -315,19 +330,10 @@ impl Attending<'_> {
         self.companions.values().any(|companion| !companion.task.is_finished())
     }
 
-    /// Tells of something at the next look.
-    fn tell(&mut self, lease: u8, happening: Happening) {
-        self.own.push((lease, happening));
-    }
-
-    /// Tells all that has happened.
-    fn listen(&mut self, tell: Tell<'_>) {
-        for (lease, happening) in self.own.drain(..) {
-            tell(lease, happening);
-        }
-        while let Ok((lease, happening)) = self.heard.try_recv() {
-            tell(lease, happening);
-        }
+    /// Tells of something.
+    fn tell(&self, lease: u8, happening: Happening) {
+        // Whoever listened may have left.
+        let _ = self.happened.blocking_send((lease, happening));
     }
 
     /// Tells of leases that have ended, each once.
@@ -482,9 +488,22 @@ impl Attending<'_> {
         Listener { lease, happened: self.happened.clone() }
     }
 
-    /// How a provider is reached.
-    fn way(&mut self, provider: Account) -> Result<Way, ClientError> {
-        let entry = self.client.rpc.entry(&Key::Provider(provider))?;
+    /// How a provider is reached; as it was before, while the node is away.
+    fn way(&mut self, account: Account) -> Result<Way, ClientError> {
+        match self.new_way(account) {
+            Ok(way) => {
+                self.ways.insert(account, way.clone());
+                Ok(way)
+            }
+            Err(ClientError::Rpc(error)) if error.passes() => {
+                self.ways.get(&account).cloned().ok_or(ClientError::Rpc(error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn new_way(&mut self, account: Account) -> Result<Way, ClientError> {
+        let entry = self.client.rpc.entry(&Key::Provider(account))?;
         let Some(Entry::Provider(provider)) = entry else { return Err(ClientError::Gone) };
         let contact = &provider.contact;
         let relay = contact.relay.as_str();
@@ -522,7 +541,12 @@ impl Attending<'_> {
 
     /// Remembers who may hold what a lease makes from now on.
     fn remember(&self, task: &Task, lease: &Lease) -> Result<(), ClientError> {
-        Ok(self.record.keep_holders(self.ranked(task, lease)?)?)
+        match self.ranked(task, lease) {
+            Ok(ranked) => Ok(self.record.keep_holders(ranked)?),
+            // A node that is away is no reason not to follow the lease.
+            Err(ClientError::Rpc(error)) if error.passes() => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// A lease, with its provider and those who may hold what it made.
@@ -554,6 +578,15 @@ impl Attending<'_> {
     }
 }
 
+/// Whether a task can be open no more after its node was away for so long: every lease took as long as it
+/// may, and somebody was looked for before each. One of which nothing was seen has a day.
+fn is_over_by_now(away: Duration, task: Option<&Task>) -> bool {
+    let one =
+        task.map_or(Millis(0), |task| task.spec.requirements.longest.plus(task.spec.patience));
+    let longest = Duration::from_millis(one.0).saturating_mul(MOST_LEASES);
+    away > longest.saturating_add(A_DAY)
+}
+
 /// The leases of a task that have ended.
 fn ended(task: &Task) -> impl Iterator<Item = u8> {
     let closed = (0u8..).zip(&task.leases).filter(|(_, lease)| lease.is_closed());
@@ -563,6 +596,17 @@ fn ended(task: &Task) -> impl Iterator<Item = u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_never_comes_back_is_waited_for_as_long_as_the_task_can_be_open() {
+        let hours = |hours: u64| Duration::from_secs(hours.saturating_mul(3_600));
+        assert!(!is_over_by_now(hours(24), None) && is_over_by_now(hours(25), None));
+        let mut task = output::tests::task(Vec::new());
+        task.spec.requirements.longest = Millis(3_600_000);
+        task.spec.patience = Millis(1_800_000);
+        assert!(!is_over_by_now(hours(48), Some(&task)), "sixteen leases, and a day");
+        assert!(is_over_by_now(hours(49), Some(&task)));
+    }
 
     #[test]
     fn whoever_gave_all_it_had_is_asked_again_only_if_the_chain_does_not_hear_of_it() {

@@ -80,6 +80,9 @@ pub enum ClientError {
     /// The output is not that of the chain.
     #[error(transparent)]
     Output(#[from] Unfit),
+    /// The node was away for longer than the task can be open.
+    #[error("the node has not answered for {} hours, and nobody waits for it any more", .0.as_secs() / 3_600)]
+    Away(Duration),
     /// The provider has no entry on chain.
     #[error("the provider is not on chain any more")]
     Gone,

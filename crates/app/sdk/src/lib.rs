@@ -25,6 +25,7 @@
 //! the chain does not commit to.
 
 mod attend;
+mod beside;
 pub mod check;
 mod client;
 mod companion;

@@ -222,7 +222,7 @@ pub(crate) mod tests {
         Sent { bytes, cuts, whole: None }
     }
 
-    fn task(leases: Vec<Lease>) -> Task {
+    pub(crate) fn task(leases: Vec<Lease>) -> Task {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         let program = folder.join("../../../examples/sha256-search");
         let program = opengpu_exec::Program::open(&program).unwrap();

@@ -1,10 +1,10 @@
 //! A task that is attended in this process, with a line for people and a journal for `logs`.
 
 use super::{
-    journal::{self, Journal},
+    journal::{self, Asides, Journal},
     status::Status,
 };
-use crate::context::Context;
+use crate::{context::Context, output::Output};
 use anyhow::Result;
 use opengpu_sdk::{Attended, Client, Happening};
 use opengpu_types::{Amount, TaskId};
@@ -43,19 +43,27 @@ pub(super) fn attend(
 ) -> Result<Option<Attended>> {
     let record = client.record(id);
     let Some(_attending) = record.attend()? else { return Ok(None) };
-    let mut journal = Journal::open(&record.journal())?;
+    let journal = record.journal();
+    let mut written = Journal::open(&journal)?;
     let known = client.task(id)?;
     let (budget, devices) =
         known.map_or((Amount::CAP, 1), |task| (task.deposited, task.spec.requirements.devices));
     let line = Line::new(Status::new(budget, devices));
-    let mut failed = None;
+    let (mut failed, mut asides) = (None, Asides::default());
     let attended = client.attend(id, left, &mut |lease, happening| {
         line.hear(&happening);
-        for text in journal::lines(client, id, lease, &happening) {
-            failed = failed.take().or_else(|| journal.write(&text).err());
-            line.note(context, &text);
+        if let Some(text) = journal::words(lease, &happening) {
+            failed = failed.take().or_else(|| written.write(&text).err());
+            note(&line.0, &context.output, &text);
         }
+        let (drawn, output, journal) = (Arc::clone(&line.0), context.output, journal.clone());
+        asides.explain(client, id, &happening, move |text| {
+            // What cannot be kept is told all the same.
+            let _ = Journal::open(&journal).and_then(|mut journal| journal.write(text));
+            note(&drawn, &output, text);
+        });
     });
+    drop(asides);
     drop(line);
     match failed {
         Some(error) => Err(error.into()),
@@ -106,14 +114,14 @@ impl Line {
             drawn.draw();
         }
     }
+}
 
-    /// Shows a line that stays.
-    fn note(&self, context: &Context, text: &str) {
-        let mut drawn = lock(&self.0);
-        drawn.write("");
-        context.output.note(text);
-        drawn.draw();
-    }
+/// Shows a line that stays.
+fn note(drawn: &Mutex<Drawn>, output: &Output, text: &str) {
+    let mut drawn = lock(drawn);
+    drawn.write("");
+    output.note(text);
+    drawn.draw();
 }
 
 impl Drop for Line {

@@ -8,8 +8,12 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
+    thread::JoinHandle,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
+
+/// How long answers of the node are waited for when all else is said.
+const LAST_ANSWERS: Duration = Duration::from_secs(3);
 
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +98,13 @@ pub(super) fn words(lease: u8, happening: &Happening) -> Option<String> {
             let (reason, fix) = (reason.name(), overtime::fix(*longest));
             format!("lease {lease}: ended ({reason}), it took all of its time; {fix}")
         }
+        Happening::GivenUp { away } => {
+            let hours = away.as_secs() / 3_600;
+            format!(
+                "the node has not answered for {hours} hours: nobody attends the task from here on, \
+                 until `opengpu logs -f` or `opengpu pull` does"
+            )
+        }
         Happening::Failed { why } => format!("lease {lease}: {}", shown(why.as_bytes())),
         Happening::Logged { bytes } => format!("lease {lease} | {}", shown(bytes)),
         Happening::Reached { .. } | Happening::Sending { .. } | Happening::Receiving { .. } => {
@@ -102,19 +113,58 @@ pub(super) fn words(lease: u8, happening: &Happening) -> Option<String> {
     })
 }
 
-/// What happens, with why nobody takes the task while that is the question.
-pub(super) fn lines(client: &Client, id: TaskId, lease: u8, happening: &Happening) -> Vec<String> {
-    let nobody = matches!(
+/// Whether the question is why nobody takes the task.
+const fn is_unwanted(happening: &Happening) -> bool {
+    matches!(
         happening,
         Happening::Phase(
             TaskPhase::Bidding { .. } | TaskPhase::Closed { reason: CloseReason::NoProvider, .. }
         )
-    );
-    // Without an answer of the node there is nothing to tell of it.
-    let task = nobody.then(|| client.task(id).ok().flatten()).flatten();
-    let quote = task.and_then(|task| client.quote(&task).ok());
-    let why = quote.map(|quote| plan::nobody(&quote)).unwrap_or_default();
-    words(lease, happening).into_iter().chain(why).collect()
+    )
+}
+
+/// Why nobody takes a task, if the node says it.
+fn why_nobody(client: &Client, id: TaskId) -> Vec<String> {
+    let quote = client.task(id).ok().flatten().and_then(|task| client.quote(&task).ok());
+    quote.map(|quote| plan::nobody(&quote)).unwrap_or_default()
+}
+
+/// What the node is asked beside everything else: nothing that happens waits for its answers.
+#[derive(Default)]
+pub(super) struct Asides(Vec<JoinHandle<()>>);
+
+impl Asides {
+    /// Says why nobody takes the task, if that is the question, when the node has answered.
+    pub(super) fn explain(
+        &mut self,
+        client: &Client,
+        id: TaskId,
+        happening: &Happening,
+        say: impl Fn(&str) + Send + 'static,
+    ) {
+        if is_unwanted(happening) {
+            let client = client.clone();
+            self.ask(move || why_nobody(&client, id), say);
+        }
+    }
+
+    fn ask(
+        &mut self,
+        ask: impl FnOnce() -> Vec<String> + Send + 'static,
+        say: impl Fn(&str) + Send + 'static,
+    ) {
+        self.0.push(std::thread::spawn(move || ask().iter().for_each(|text| say(text))));
+    }
+}
+
+impl Drop for Asides {
+    /// Waits a moment for what is still asked.
+    fn drop(&mut self) {
+        let began = Instant::now();
+        while began.elapsed() < LAST_ANSWERS && self.0.iter().any(|asking| !asking.is_finished()) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
 }
 
 pub(super) fn now() -> Millis {
@@ -133,6 +183,32 @@ mod tests {
             words(0, &Happening::Logged { bytes }).unwrap(),
             "lease 0 | a [2Jb ended: completed"
         );
+    }
+
+    #[test]
+    fn what_happens_does_not_wait_for_a_node_that_does_not_answer() {
+        // It takes connections and says nothing.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let rpc = opengpu_client::Rpc::new(&format!("http://{}", listener.local_addr().unwrap()));
+        let client = Client::open(home.path(), &rpc, opengpu_types::ChainId(7)).unwrap();
+        let id = TaskId(opengpu_types::Digest([1; 32]));
+        let (began, mut asides) = (Instant::now(), Asides::default());
+        let bidding = Happening::Phase(TaskPhase::Bidding { until: Millis(9) });
+        asides.explain(&client, id, &bidding, |_| {});
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+        assert!(!asides.0.first().unwrap().is_finished(), "it was not asked");
+        drop(asides);
+        assert!(began.elapsed() < LAST_ANSWERS.saturating_mul(2), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn what_the_node_answers_is_said_later() {
+        let (sender, said) = std::sync::mpsc::channel();
+        let mut asides = Asides::default();
+        asides.ask(|| vec!["why".to_owned()], move |text| sender.send(text.to_owned()).unwrap());
+        drop(asides);
+        assert_eq!(said.try_recv().unwrap(), "why");
     }
 
     #[test]

@@ -70,12 +70,17 @@ fn is_over(client: &Client, id: TaskId, left: &AtomicBool, shown: &mut Shown<'_>
     let record = client.record(id);
     let Some(_attending) = record.attend()? else { return Ok(false) };
     let mut journal = journal::Journal::open(&record.journal())?;
+    let mut asides = journal::Asides::default();
     client.attend(id, left, &mut |lease, happening| {
-        for text in journal::lines(client, id, lease, &happening) {
+        if let Some(text) = journal::words(lease, &happening) {
             // What cannot be kept or shown now is told all the same at the end of the task.
             let _ = journal.write(&text);
             let _ = shown.show();
         }
+        let path = record.journal();
+        asides.explain(client, id, &happening, move |text| {
+            let _ = journal::Journal::open(&path).and_then(|mut journal| journal.write(text));
+        });
     })?;
     Ok(true)
 }

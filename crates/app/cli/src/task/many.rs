@@ -156,12 +156,18 @@ fn attend_one(context: &Context, client: &Client, id: TaskId, left: &AtomicBool)
     let record = client.record(id);
     let _attending = record.attend()?.context("another process attends this task")?;
     let mut journal = journal::Journal::open(&record.journal())?;
+    let mut asides = journal::Asides::default();
     let attended = client.attend(id, left, &mut |lease, happening| {
-        for text in journal::lines(client, id, lease, &happening) {
+        if let Some(text) = journal::words(lease, &happening) {
             // What cannot be kept is told by the end all the same.
             let _ = journal.write(&text);
         }
+        let path = record.journal();
+        asides.explain(client, id, &happening, move |text| {
+            let _ = journal::Journal::open(&path).and_then(|mut journal| journal.write(text));
+        });
     })?;
+    drop(asides);
     match attended {
         Attended::Left => {
             run::attend_in_background(context, id)?;
