@@ -21,5 +21,6 @@ mod network;
 mod partition;
 mod providers;
 mod scene;
+mod settlements;
 mod state;
 mod tasks;

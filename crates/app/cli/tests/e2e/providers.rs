@@ -245,7 +245,7 @@ fn a_lease_of_one_without_tokens(home: &Path, node: &str) {
 }
 
 /// Submits a task of one of the network's users.
-fn submit(home: &Path, rpc: &Rpc, spec: Spec) {
+pub(crate) fn submit(home: &Path, rpc: &Rpc, spec: Spec) {
     let alice = Keystore::new(&home.join("dev")).unlock("alice", &Passphrase::default()).unwrap();
     let submit = MarketOperation::SubmitTask {
         spec: spec.into(),
@@ -260,7 +260,8 @@ fn submit(home: &Path, rpc: &Rpc, spec: Spec) {
     send(rpc, &alice, vec![Operation::Market(submit)], PATIENCE).unwrap();
 }
 
-fn spec(provider: Address) -> Spec {
+/// Work for this provider alone, which nobody will tell it more about.
+pub(crate) fn spec(provider: Address) -> Spec {
     let none = Permille::new(0).unwrap();
     Spec {
         program: ProgramId(Digest([1; 32])),
