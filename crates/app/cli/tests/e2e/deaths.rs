@@ -142,7 +142,7 @@ fn e2e_a_bid_winner_that_refuses_loses_its_lock_and_the_next_one_runs_it() {
 }
 
 /// What a provider lost for a lease, each time.
-fn slashed(scene: &Scene, wanted: LeaseId) -> Vec<Amount> {
+pub(crate) fn slashed(scene: &Scene, wanted: LeaseId) -> Vec<Amount> {
     let rpc = scene.rpc();
     let heights = 1..=rpc.status().unwrap().height.0;
     let receipts = heights.flat_map(|height| rpc.receipts(Height(height)).unwrap());

@@ -16,6 +16,7 @@ mod deaths;
 mod dev;
 mod disk;
 mod faults;
+mod idle;
 mod links;
 mod network;
 mod partition;

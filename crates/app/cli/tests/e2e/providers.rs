@@ -40,6 +40,10 @@ impl Running {
         kill_process(Pid::from_child(self.0.as_ref().unwrap()), signal).unwrap();
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.0.as_ref().unwrap().id()
+    }
+
     /// Waits until it ends by itself: what it said, and its exit code.
     pub(crate) fn ended(mut self) -> Output {
         self.0.take().unwrap().wait_with_output().unwrap()

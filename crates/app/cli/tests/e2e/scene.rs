@@ -34,6 +34,12 @@ pub(crate) fn example(name: &str) -> String {
     format!("{}/../../../examples/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
+/// Leaves a test out where the machine does not let it run; where all of them must run, that is a failure.
+pub(crate) fn leave_out(why: &str) {
+    assert!(std::env::var_os("CI").is_none(), "CI must run this test and cannot: {why}");
+    eprintln!("skipped: {why}");
+}
+
 /// A network, and what names it on a command line.
 pub(crate) struct Scene {
     place: tempfile::TempDir,
