@@ -3,7 +3,7 @@
 use crate::{
     dev::{run, text},
     providers::until,
-    scene::{LONG, SHORT, Scene, example},
+    scene::{LONG, SHORT, Scene, example, leave_out},
 };
 use opengpu_types::{Amount, CloseReason, LeasePhase};
 use serde_json::Value;
@@ -14,22 +14,27 @@ use std::{
     process::Command,
 };
 
-/// A small disk of its own, as long as this is kept.
-struct Disk(PathBuf);
+/// A small disk of its own, as long as this is kept, and who may mount it: this user, or one whom `sudo`
+/// makes of it without a question.
+struct Disk(PathBuf, &'static [&'static str]);
 
 impl Disk {
     /// None where nobody may mount anything.
     fn mount(place: &Path) -> Option<Self> {
         std::fs::create_dir(place).unwrap();
-        let options = ["-t", "tmpfs", "-o", "size=256m,mode=0700", "tmpfs"];
-        let mounted = Command::new("mount").args(options).arg(place).output();
-        match mounted {
-            Ok(output) if output.status.success() => Some(Self(place.to_owned())),
-            refused => {
-                eprintln!("skipped: no disk of its own can be mounted here: {refused:?}");
-                None
+        let owner = rustix::process::geteuid().as_raw();
+        let options = format!("size=256m,mode=0700,uid={owner}");
+        let mut refused = Vec::new();
+        for by in [&[][..], &["sudo", "-n"]] {
+            let mut mount = by_whom(by, "mount");
+            mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(place);
+            match mount.output() {
+                Ok(output) if output.status.success() => return Some(Self(place.to_owned(), by)),
+                answer => refused.push(answer),
             }
         }
+        leave_out(&format!("no disk of its own can be mounted: {refused:?}"));
+        None
     }
 
     fn ballast(&self) -> PathBuf {
@@ -50,8 +55,15 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         // Whoever still writes there keeps it until it ends.
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+        let _ = by_whom(self.1, "umount").arg("--lazy").arg(&self.0).status();
     }
+}
+
+fn by_whom(by: &[&str], program: &str) -> Command {
+    let mut words = by.iter().chain([&program]);
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words);
+    command
 }
 
 #[test]
