@@ -11,6 +11,7 @@
 
 mod client;
 mod holders;
+mod judged;
 mod owners;
 mod readers;
 mod village;
@@ -21,6 +22,7 @@ use holders::{
     another_provider_goes_on_from_what_a_holder_has,
     what_is_held_is_fetched_from_its_provider_as_well,
 };
+use judged::what_a_predicate_would_have_judged_is_nobodys_when_the_run_fails_or_is_halted;
 use libtest_mimic::{Arguments, Trial};
 use opengpu_agent::chain::Chain;
 use opengpu_agent::core::{BidStage, Hand, NoHand, Wish};
@@ -71,6 +73,7 @@ tests!(
     what_is_held_is_fetched_from_its_provider_as_well,
     copies_of_two_providers_are_compared_and_both_are_paid,
     what_a_predicate_accepts_is_paid_and_what_it_refuses_is_nobodys,
+    what_a_predicate_would_have_judged_is_nobodys_when_the_run_fails_or_is_halted,
     what_a_program_says_is_for_its_client_unless_a_predicate_decides,
     a_provider_drains_and_works_again_as_its_owner_wishes,
     keys_of_a_provider_change_while_its_leases_go_on,
