@@ -1,6 +1,6 @@
 //! Simulated networks as plain tests: kept seeds, and canaries that must be caught.
 
-use opengpu_sim::network::{Breach, Canary, Mishaps, Scenario, run, run_canary};
+use opengpu_sim::network::{Absences, Breach, Canary, Mishaps, Scenario, run, run_canary};
 
 /// Runs all kept seeds of a scenario: those that failed in it, and those of the other one too, since
 /// what went wrong there is below both.
@@ -27,13 +27,28 @@ fn seeds_that_once_failed_pass_with_a_market() {
 }
 
 #[test]
-fn providers_complete_leases_through_every_kind_of_mishap() {
+fn leases_complete_and_tasks_end_through_every_mishap_of_providers_and_clients() {
     let reports: Vec<_> = (0..3).map(|seed| run(Scenario::Market, seed).unwrap()).collect();
     let sum = |of: fn(&Mishaps) -> u64| reports.iter().map(|it| of(&it.mishaps)).sum::<u64>();
     let kinds: [fn(&Mishaps) -> u64; 6] =
         [|it| it.restarts, |it| it.lost, |it| it.old, |it| it.full, |it| it.clocks, |it| it.owners];
     assert!(kinds.into_iter().all(|kind| sum(kind) > 0), "{reports:?}");
     assert!(reports.iter().map(|it| it.served).sum::<u64>() > 0, "{reports:?}");
+    let sum = |of: fn(&Absences) -> u64| reports.iter().map(|it| of(&it.absences)).sum::<u64>();
+    let kinds: [fn(&Absences) -> u64; 8] = [
+        |it| it.kills,
+        |it| it.returns,
+        |it| it.gone,
+        |it| it.lost,
+        |it| it.old,
+        |it| it.cuts,
+        |it| it.resumed,
+        |it| it.alone,
+    ];
+    assert!(kinds.into_iter().all(|kind| sum(kind) > 0), "{reports:?}");
+    for report in &reports {
+        assert_eq!(report.tasks, report.ended.values().sum::<u64>(), "{report:?}");
+    }
 }
 
 #[test]

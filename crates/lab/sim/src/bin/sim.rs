@@ -79,6 +79,9 @@ fn main() -> ExitCode {
     if let Some(reasons) = summary.reasons() {
         println!("{reasons}");
     }
+    if let Some(clients) = summary.clients() {
+        println!("{clients}");
+    }
     println!("{summary}");
     if summary.is_well() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

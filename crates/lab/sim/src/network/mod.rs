@@ -15,6 +15,7 @@
 mod agent;
 mod canary;
 mod cast;
+mod client;
 mod impostor;
 mod lab;
 mod liar;
@@ -26,6 +27,7 @@ mod weather;
 
 pub use agent::Mishaps;
 pub use canary::{Canary, run_canary};
+pub use client::Absences;
 pub use impostor::Part;
 pub use shadow::Breach;
 pub use summary::Summary;
@@ -58,7 +60,7 @@ use weather::Weather;
 
 /// Simulated seconds in which a healed network must get going.
 const PATIENCE: u64 = 240;
-/// Simulated seconds for which a market goes on after that trouble, with that of its providers alone.
+/// Simulated seconds for which a market goes on after that trouble, with that of its providers and clients alone.
 const MARKET: u64 = 20;
 /// A run that takes longer in simulated time is broken.
 const LIMIT: Duration = Duration::from_secs(3_600);
@@ -78,6 +80,8 @@ pub struct Faults {
     pub votes: u64,
     /// What happened to providers.
     pub mishaps: u64,
+    /// What happened to clients.
+    pub absences: u64,
 }
 
 impl Faults {
@@ -85,7 +89,7 @@ impl Faults {
     pub const fn total(&self) -> u64 {
         let words = self.messages.saturating_add(self.lies).saturating_add(self.votes);
         let nodes = words.saturating_add(self.kills).saturating_add(self.disks);
-        nodes.saturating_add(self.mishaps)
+        nodes.saturating_add(self.mishaps).saturating_add(self.absences)
     }
 }
 
@@ -110,6 +114,8 @@ pub struct Report {
     pub mishaps: Mishaps,
     /// Leases that they completed.
     pub served: u64,
+    /// What happened to clients.
+    pub absences: Absences,
     /// The last block.
     pub tip: Option<Digest>,
     /// Everything that any task, message and disk did, in order.
@@ -435,6 +441,7 @@ impl Production {
         let lies = self.liars.iter().flatten().map(|liar| liar.told());
         let traders = self.traders.as_ref();
         let mishaps = traders.map(Traders::mishaps).unwrap_or_default();
+        let absences = traders.map(|it| it.absences(&self.shadow)).unwrap_or_default();
         Report {
             faults: Faults {
                 messages: self.weather.dropped(),
@@ -443,6 +450,7 @@ impl Production {
                 lies: lies.fold(0, u64::saturating_add),
                 votes: self.impostor.as_ref().map_or(0, |impostor| impostor.votes()),
                 mishaps: mishaps.total(),
+                absences: absences.total(),
             },
             height: self.shadow.height(),
             transactions: self.shadow.transactions(),
@@ -452,6 +460,7 @@ impl Production {
             ended: self.shadow.ended(),
             mishaps,
             served: traders.map_or(0, |traders| traders.served(&self.shadow)),
+            absences,
             tip: self.shadow.tip().copied(),
             audit,
         }

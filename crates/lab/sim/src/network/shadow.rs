@@ -110,6 +110,12 @@ pub enum Breach {
         /// Who.
         provider: Address,
     },
+    /// A client sent what it had to keep first.
+    #[error("{client} has an open task that is not on its disk")]
+    Forgotten {
+        /// Who.
+        client: Address,
+    },
     /// A market on which nothing was asked for shows nothing.
     #[error("nobody submitted a task")]
     Idle,
@@ -211,6 +217,11 @@ impl Shadow {
     pub(crate) fn open_tasks(&self) -> Vec<TaskId> {
         let open = self.tasks.iter().filter(|(_, reason)| reason.is_none());
         open.map(|(task, _)| *task).collect()
+    }
+
+    /// Why a task ended, if it did.
+    pub(crate) fn reason(&self, task: &TaskId) -> Option<CloseReason> {
+        self.tasks.get(task).copied().flatten()
     }
 
     /// Tasks that ended, by their reasons.

@@ -1,6 +1,6 @@
 //! What many runs say together, and its last line.
 
-use super::{Breach, Report, Scenario};
+use super::{Absences, Breach, Report, Scenario};
 use opengpu_types::CloseReason;
 use std::{collections::BTreeMap, fmt};
 
@@ -14,6 +14,7 @@ pub struct Summary {
     replayed: u64,
     tasks: u64,
     ended: BTreeMap<CloseReason, u64>,
+    absences: Absences,
     /// What did not end in runs that were breached for it, by seed.
     endless: Vec<(u64, String)>,
 }
@@ -32,6 +33,7 @@ impl Summary {
                 self.faults = self.faults.saturating_add(report.faults.total());
                 self.replayed = self.replayed.saturating_add(u64::from(twice));
                 self.tasks = self.tasks.saturating_add(report.tasks);
+                self.absences = self.absences.plus(&report.absences);
                 for (reason, count) in &report.ended {
                     let all = self.ended.entry(*reason).or_default();
                     *all = all.saturating_add(*count);
@@ -52,6 +54,18 @@ impl Summary {
         let counts: Vec<_> = counts.collect();
         let tasks = self.tasks;
         (!counts.is_empty()).then(|| format!("tasks: {tasks} submitted, {}", counts.join(", ")))
+    }
+
+    /// What happened to clients; nothing where there are no tasks.
+    pub fn clients(&self) -> Option<String> {
+        let Absences { kills, returns, gone, lost, old, cuts, resumed, alone } = self.absences;
+        (self.tasks > 0).then(|| {
+            format!(
+                "clients: {kills} killed, {returns} came back ({lost} without their disk, {old} with \
+                 an old one), {gone} never did, {cuts} cut off; {resumed} leases followed again, \
+                 {alone} tasks ended without their client"
+            )
+        })
     }
 
     /// Whether everything is as it should be.
@@ -108,6 +122,7 @@ mod tests {
             ended: [(CloseReason::Completed, ended)].into_iter().filter(|it| it.1 > 0).collect(),
             mishaps: Mishaps::default(),
             served: 0,
+            absences: Absences { kills: 2, returns: 1, gone: 1, ..Absences::default() },
             tip: None,
             audit: String::new(),
         }
@@ -127,6 +142,9 @@ mod tests {
         let line = "sim: 2 seeds, 4 faults, 1 replayed identical: 0 breaches, \
                     every task ended with a reason";
         assert_eq!((well.to_string().as_str(), well.is_well()), (line, true));
+        let clients = well.clients().unwrap();
+        assert!(clients.starts_with("clients: 4 killed, 2 came back ("), "{clients}");
+        assert!(clients.contains(", 2 never did, 0 cut off;"), "{clients}");
         let none = market([Ok(report(0, 0))]);
         assert!(none.to_string().ends_with("0 breaches, no task was submitted"), "{none}");
         let fewer = market([Ok(report(3, 2))]);
@@ -152,6 +170,7 @@ mod tests {
         let mut summary = Summary::new(Scenario::Transfers);
         summary.add(0, &Ok(report(0, 0)), false);
         assert_eq!(summary.to_string(), "sim: 1 seeds, 2 faults, 0 replayed identical: 0 breaches");
+        assert_eq!(summary.clients(), None);
         assert!(summary.is_well());
     }
 }

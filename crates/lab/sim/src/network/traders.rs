@@ -1,13 +1,14 @@
 //! Clients and providers on a simulated network: they look at what is final and do what comes next, or
 //! vanish, refuse, lie and come back.
 //!
-//! Half of all accounts are providers as the product runs them ([`Agent`]). All others are both clients and
-//! providers. What these do follows from the state and the dice alone, and keeps to no rule but those of
-//! the chain: they vanish, refuse, and commit to anything.
+//! Half of all accounts are providers as the product runs them ([`Agent`]). All others are both clients
+//! ([`Client`]) and providers. What they do as providers follows from the state and the dice alone, and
+//! keeps to no rule but those of the chain: they vanish, refuse, and commit to anything.
 
 use super::{
     agent::{Agent, Mishaps},
     cast::{CHAIN, market},
+    client::{Absences, Client},
     shadow::{Breach, Shadow},
 };
 use crate::{dice::Dice, goods};
@@ -21,7 +22,7 @@ use opengpu_types::{
 use std::collections::BTreeMap;
 
 /// Most open tasks of one client.
-const TASKS: usize = 3;
+const TASKS: usize = 4;
 /// Operations of one account in a second.
 const MOST: usize = 6;
 
@@ -47,6 +48,7 @@ pub(crate) struct Traders {
     habit: Habit,
     predicate: Vec<u8>,
     agents: BTreeMap<Address, Agent>,
+    clients: BTreeMap<Address, Client>,
     /// Seconds for which a provider still does nothing.
     away: BTreeMap<Address, u64>,
     /// Whether new tasks are submitted and providers vanish.
@@ -57,7 +59,8 @@ impl Traders {
     pub(crate) fn new(mut dice: Dice, agents: impl Iterator<Item = Address>) -> Self {
         let agents = agents.map(|account| (account, Agent::new(account, &mut dice))).collect();
         let (habit, predicate) = (Habit::default(), goods::predicate());
-        Self { dice, habit, predicate, agents, away: BTreeMap::new(), open: true }
+        let (clients, away) = (BTreeMap::new(), BTreeMap::new());
+        Self { dice, habit, predicate, agents, clients, away, open: true }
     }
 
     /// What happened to the providers that the product runs.
@@ -66,16 +69,25 @@ impl Traders {
         all.fold(Mishaps::default(), |sum, one| sum.plus(one))
     }
 
+    /// What happened to clients.
+    pub(crate) fn absences(&self, shadow: &Shadow) -> Absences {
+        let all = self.clients.values().map(|client| client.absences(shadow));
+        all.fold(Absences::default(), |sum, one| sum.plus(&one))
+    }
+
     /// Leases that they completed.
     pub(crate) fn served(&self, shadow: &Shadow) -> u64 {
         let each = self.agents.keys().map(|account| shadow.served(account));
         each.fold(0, u64::saturating_add)
     }
 
-    /// A provider that did what it must not.
+    /// A provider or a client that did what it must not.
     pub(crate) fn fault(&self) -> Option<Breach> {
         let mut careless = self.agents.iter().filter(|(_, agent)| agent.is_careless());
-        careless.next().map(|(provider, _)| Breach::Unkept { provider: *provider })
+        let provider = careless.next().map(|(provider, _)| Breach::Unkept { provider: *provider });
+        let mut forgetful = self.clients.iter().filter(|(_, client)| client.is_careless());
+        provider
+            .or_else(|| forgetful.next().map(|(client, _)| Breach::Forgotten { client: *client }))
     }
 
     /// The same with another habit.
@@ -84,7 +96,7 @@ impl Traders {
         self
     }
 
-    /// Nobody submits anything any more, clients are gone, and providers stay.
+    /// Nobody submits anything any more; whoever can come back does, and stays.
     pub(crate) const fn close(&mut self) {
         self.open = false;
     }
@@ -105,19 +117,29 @@ impl Traders {
         if let Some(agent) = self.agents.get_mut(&me) {
             return match self.habit {
                 Habit::Wait => Vec::new(),
-                _ => agent.turn(shadow, &mut self.dice, (account, nonce), !self.open),
+                _ => {
+                    let (dice, clients) = (&mut self.dice, &self.clients);
+                    agent.turn(shadow, dice, (account, nonce), clients, !self.open)
+                }
             };
         }
         let mut wishes = Vec::new();
-        if self.open && self.habit != Habit::Sell {
-            self.buy(state, me, &mut wishes);
+        if self.habit != Habit::Sell {
+            self.buy(shadow, me, &mut wishes);
         }
         if self.habit != Habit::Wait && self.is_there(me) {
             self.sell(state, me, &mut wishes);
         }
         wishes.truncate(MOST);
-        let signed = wishes.into_iter().zip(nonce.0..);
-        signed.map(|(operation, nonce)| market(account, Nonce(nonce), operation)).collect()
+        let signed = wishes.into_iter().zip(nonce.0..).map(|(operation, nonce)| {
+            let submits = matches!(operation, MarketOperation::SubmitTask { .. });
+            let signed = market(account, Nonce(nonce), operation);
+            if let Some(client) = self.clients.get_mut(&me).filter(|_| submits) {
+                client.keep(TaskId::of(&signed.transaction.id(CHAIN), 0));
+            }
+            signed
+        });
+        signed.collect()
     }
 
     /// A provider vanishes now and then, for longer than its leases bear.
@@ -133,10 +155,22 @@ impl Traders {
         *away == 0
     }
 
-    fn buy(&mut self, state: &Memory, me: Address, wishes: &mut Vec<MarketOperation>) {
-        let mine: Vec<(TaskId, &Task)> =
-            tasks(state).filter(|(_, task)| task.client == me && !task.is_closed()).collect();
-        if mine.len() < TASKS && self.dice.one_in(2) {
+    fn buy(&mut self, shadow: &Shadow, me: Address, wishes: &mut Vec<MarketOperation>) {
+        let all = tasks(shadow.state());
+        let mut mine: Vec<(TaskId, &Task)> =
+            all.filter(|(_, task)| task.client == me && !task.is_closed()).collect();
+        // Somebody must be left to buy.
+        let gone = self.clients.values().filter(|client| client.is_gone()).count();
+        let may_go = gone.saturating_mul(2) < self.clients.len();
+        let client = self.clients.entry(me).or_insert_with(Client::new);
+        let known = mine.iter().copied();
+        let able = client.turn(shadow, known, &mut self.dice, (!self.open, may_go));
+        if !able || !self.open {
+            return;
+        }
+        let count = mine.len();
+        mine.retain(|(id, _)| client.knows(*id));
+        if count < TASKS && self.dice.one_in(2) {
             let budget = goods::budget(&mut self.dice);
             let escrow = budget.in_tokens(Amount::whole(2)).unwrap_or(Amount::ONE);
             let mut spec = goods::spec(&mut self.dice, &self.predicate);

@@ -13,6 +13,7 @@ mod records;
 
 use super::{
     cast::{CHAIN, market},
+    client::Client,
     shadow::Shadow,
 };
 use crate::{dice::Dice, goods};
@@ -184,6 +185,7 @@ impl Agent {
         shadow: &Shadow,
         dice: &mut Dice,
         (keypair, nonce): (&Keypair, Nonce),
+        clients: &BTreeMap<Address, Client>,
         calm: bool,
     ) -> Vec<SignedTransaction> {
         self.clock = self.clock.plus(SECOND).max(shadow.time());
@@ -201,7 +203,7 @@ impl Agent {
         }
         self.hear(shadow, dice);
         self.look(shadow);
-        self.brief(shadow, dice);
+        self.brief(shadow, dice, clients);
         self.run(shadow, dice);
         self.tell(shadow, Input::Ticked);
         self.send(shadow, keypair, nonce)
@@ -305,22 +307,23 @@ impl Agent {
         self.tell(shadow, Input::Seen { provider: provider.map(Box::new), tasks });
     }
 
-    /// Clients brief, most of them and soon.
-    fn brief(&mut self, shadow: &Shadow, dice: &mut Dice) {
+    /// Clients that are there and know of it brief.
+    fn brief(&mut self, shadow: &Shadow, dice: &mut Dice, clients: &BTreeMap<Address, Client>) {
         let leases = self.core.iter().flat_map(Core::leases);
         let awarded = leases.filter(|(_, stage, _)| matches!(stage, Stage::Awarded { .. }));
         let awarded: Vec<_> = awarded.map(|(lease, _, _)| lease).collect();
         for lease in awarded {
-            let input = match dice.below(16) {
-                0 => Input::Misbriefed { lease },
-                1..10 => {
+            let client = task(shadow, lease.task).and_then(|task| clients.get(&task.client));
+            let input = match client.and_then(|client| client.brief(lease, dice)) {
+                Some(false) => Input::Misbriefed { lease },
+                Some(true) => {
                     let salt = dice.bytes();
                     match self.records.brief(lease, salt) {
                         Ok(()) => Input::Briefed { lease, salt },
                         Err(records::Full) => Input::NoRoom { lease },
                     }
                 }
-                _ => continue,
+                None => continue,
             };
             self.tell(shadow, input);
         }
