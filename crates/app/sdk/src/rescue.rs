@@ -63,14 +63,14 @@ pub(crate) struct Rescue {
 }
 
 /// Somebody who has something of a lease, and where it says that this is.
-struct Source {
+struct Party {
     session: Session,
     /// The last segment of it.
     segment: SegmentIndex,
     parcels: Vec<Parcel>,
 }
 
-impl Source {
+impl Party {
     fn has(&self, parcel: &Parcel) -> bool {
         self.parcels.iter().any(|own| own.grant.artifact == parcel.grant.artifact)
     }
@@ -87,17 +87,17 @@ enum What {
 
 /// All who are asked at once.
 struct Search {
-    asked: JoinSet<Result<Source, ClientError>>,
+    asked: JoinSet<Result<Party, ClientError>>,
     /// Whoever has not answered by then is not waited for.
     limit: Option<Instant>,
-    known: Vec<Arc<Source>>,
+    known: Vec<Arc<Party>>,
     tried: usize,
     why: Option<ClientError>,
 }
 
 impl Search {
     /// The next one who answered; those who answer soon after it are known then as well.
-    async fn next(&mut self) -> Option<Arc<Source>> {
+    async fn next(&mut self) -> Option<Arc<Party>> {
         if self.tried == self.known.len() {
             self.hear().await;
         }
@@ -115,8 +115,8 @@ impl Search {
                 None => joined.await,
             };
             match joined {
-                Some(Ok(Ok(source))) => {
-                    self.known.push(Arc::new(source));
+                Some(Ok(Ok(party))) => {
+                    self.known.push(Arc::new(party));
                     let now = Instant::now();
                     let soon = now.checked_add(SOON).unwrap_or(now);
                     limit = Some(limit.map_or(soon, |limit| limit.min(soon)));
@@ -138,8 +138,8 @@ impl Rescue {
     /// has them as well, as long as it has room for them; then there is a session with it.
     pub(crate) async fn part(&self, provider: Option<&Session>) -> Result<(), ClientError> {
         let mut search = self.search(What::Pieces, provider.map(|_| BESIDE));
-        while let Some(source) = search.next().await {
-            match self.part_of(&source, &search, provider).await {
+        while let Some(party) = search.next().await {
+            match self.part_of(&party, &search, provider).await {
                 Ok(()) => return Ok(()),
                 Err(error) => search.why = Some(error),
             }
@@ -149,12 +149,12 @@ impl Rescue {
 
     async fn part_of(
         &self,
-        source: &Source,
+        party: &Party,
         search: &Search,
         provider: Option<&Session>,
     ) -> Result<(), ClientError> {
         let mut sent = Sent::default();
-        for parcel in &source.parcels {
+        for parcel in &party.parcels {
             let plain = self.open(parcel, search, provider).await?;
             let piece = Piece::read(&plain).ok_or(SessionError::Broken("not a piece"))?;
             sent.cuts.extend(piece.cuts.iter().map(|cut| (cut.segment, cut.end)));
@@ -166,7 +166,7 @@ impl Rescue {
         // Told first: whoever sees the part may need nothing more, and leave.
         let told = match provider {
             Some(_) => Happening::Fetched,
-            None => Happening::Rescued { segment: source.segment },
+            None => Happening::Rescued { segment: party.segment },
         };
         self.listener.tell(told).await;
         Ok(self.client.record(self.id.task).keep_part(self.id.number, &sent)?)
@@ -175,8 +175,8 @@ impl Rescue {
     /// Keeps the state of a checkpoint, from all who have it.
     pub(crate) async fn state(&self, wanted: &Checkpoint) -> Result<(), ClientError> {
         let mut search = self.search(What::State(wanted.index), None);
-        while let Some(source) = search.next().await {
-            match self.state_of(&source, &search, wanted).await {
+        while let Some(party) = search.next().await {
+            match self.state_of(&party, &search, wanted).await {
                 Ok(()) => return Ok(()),
                 Err(error) => search.why = Some(error),
             }
@@ -186,11 +186,11 @@ impl Rescue {
 
     async fn state_of(
         &self,
-        source: &Source,
+        party: &Party,
         search: &Search,
         wanted: &Checkpoint,
     ) -> Result<(), ClientError> {
-        let parcel = source.parcels.first().ok_or_else(other_state)?;
+        let parcel = party.parcels.first().ok_or_else(other_state)?;
         let state = self.open(parcel, search, None).await?;
         if ArtifactId::of(&state) != wanted.state {
             return Err(other_state());
@@ -220,8 +220,8 @@ impl Rescue {
         search: &Search,
         provider: Option<&Session>,
     ) -> Result<Vec<u8>, ClientError> {
-        let known = search.known.iter().filter(|source| source.has(parcel));
-        let sessions = known.map(|source| &source.session).chain(provider).cloned();
+        let known = search.known.iter().filter(|party| party.has(parcel));
+        let sessions = known.map(|party| &party.session).chain(provider).cloned();
         let sessions: Vec<_> = sessions.collect();
         let Self { client, delivery, store, listener, .. } = self;
         open_parcel(client, (delivery, store), &sessions, parcel.clone(), listener).await
@@ -229,7 +229,7 @@ impl Rescue {
 }
 
 /// What a holder has of it.
-async fn find_held(way: Way, lease: LeaseId, what: What) -> Result<Source, ClientError> {
+async fn find_held(way: Way, lease: LeaseId, what: What) -> Result<Party, ClientError> {
     let session = dial(&way).await?;
     let answer = session.call(HELD, &Wanted { lease }.encode()).await?;
     let held = Holding::decode(answer).map_err(|_| SessionError::Broken("not what is held"))?;
@@ -241,19 +241,15 @@ async fn find_held(way: Way, lease: LeaseId, what: What) -> Result<Source, Clien
             (wanted, vec![found.ok_or_else(other_state)?.parcel])
         }
     };
-    Ok(Source { session, segment, parcels })
+    Ok(Party { session, segment, parcels })
 }
 
 /// The state that the provider itself has.
-async fn find_state(
-    way: Way,
-    lease: LeaseId,
-    segment: SegmentIndex,
-) -> Result<Source, ClientError> {
+async fn find_state(way: Way, lease: LeaseId, segment: SegmentIndex) -> Result<Party, ClientError> {
     let session = dial(&way).await?;
     let answer = session.call(STATE, &Standing { lease, segment }.encode()).await?;
     let parcel = Parcel::decode(answer).map_err(|_| SessionError::Broken("no parcel"))?;
-    Ok(Source { session, segment, parcels: vec![parcel] })
+    Ok(Party { session, segment, parcels: vec![parcel] })
 }
 
 async fn dial(way: &Way) -> Result<Session, ClientError> {

@@ -122,7 +122,7 @@ async fn a_relay_that_records_everything_learns_neither_content_nor_key() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endpoint_knows_whether_its_relay_knows_it() {
     let relay = Relay::start(setup(), |_| true).await.unwrap();
-    let known = on_relay(1, &relay.url(), Router::default()).await;
+    let known = on_relay(1, relay.url(), Router::default()).await;
     assert!(known.is_online());
     // Somebody who never answers.
     let silent = TcpListener::bind(crate::ground::loopback()).await.unwrap();
