@@ -3,7 +3,7 @@
 use crate::backend::{Backend, Missing, Prepared};
 use crate::fault::Refusal;
 use crate::program::{Kind, Program};
-use crate::supervisor::DEVICE;
+use crate::supervisor::{DEVICE, SEPARATOR};
 use std::collections::BTreeMap;
 
 /// The back ends of this build.
@@ -73,9 +73,18 @@ impl Registry {
 /// The device that every machine has, and that most kinds of programs compute on.
 const PROCESSOR: &str = "cpu";
 
-/// Whether programs of a kind can compute on the device that somebody chose for them.
+/// Whether programs of a kind can compute on several devices at once. Of the kinds that can, a program
+/// that carries a state from step to step cannot.
+pub const fn spreads(kind: Kind) -> bool {
+    matches!(kind, Kind::Gpu)
+}
+
+/// Whether programs of a kind can compute on the devices that somebody chose for them.
 fn check_device(kind: Kind, device: &str) -> Result<(), Refusal> {
     match kind {
+        _ if device.contains(SEPARATOR) && !spreads(kind) => Err(Refusal::Machine {
+            reason: format!("programs of kind `{kind}` use one device: ask for one"),
+        }),
         // It opens the device itself, and says what is wrong with it.
         Kind::Gpu => Ok(()),
         _ if device == PROCESSOR => Ok(()),
@@ -102,5 +111,14 @@ mod tests {
             let refused = check_device(kind, "10de-2684-0").unwrap_err().to_string();
             assert!(refused.contains(&format!("kind `{kind}` use no GPU")), "{refused}");
         }
+    }
+
+    #[test]
+    fn whoever_cannot_use_several_devices_takes_one() {
+        for kind in [Kind::Wasm, Kind::Llm, Kind::Train, Kind::Onnx, Kind::Native] {
+            let refused = check_device(kind, "10de-2684-0,10de-2684-1").unwrap_err().to_string();
+            assert!(refused.contains(&format!("kind `{kind}` use one device")), "{refused}");
+        }
+        assert_eq!(check_device(Kind::Gpu, "10de-2684-0,10de-2684-1"), Ok(()));
     }
 }

@@ -23,8 +23,8 @@ mod told;
 mod watch;
 
 pub use check::Check;
-pub(crate) use process::DEVICE;
 pub use process::Launch;
+pub(crate) use process::{DEVICE, SEPARATOR};
 pub use ticket::{Outcome, Ticket};
 
 use crate::artifact;

@@ -38,7 +38,7 @@ pub struct Launch {
     pub arguments: Vec<OsString>,
     /// Threads that it may use for one run; as many as there are if none.
     pub threads: Option<u32>,
-    /// Id of the device that it uses; the first one if none.
+    /// Id of the device that it uses, or of several with commas between them; the first one if none.
     pub device: Option<String>,
     /// What it may read besides the files of the program that it is started for: inputs, states,
     /// more programs.
@@ -47,8 +47,22 @@ pub struct Launch {
     pub writes: Vec<PathBuf>,
 }
 
-/// The variable that names an executor's device.
+impl Launch {
+    /// The same on these devices; as it was if none is named.
+    #[must_use]
+    pub fn on(&self, devices: &[String]) -> Self {
+        let device = match devices {
+            [] => self.device.clone(),
+            devices => Some(devices.join(SEPARATOR)),
+        };
+        Self { device, ..self.clone() }
+    }
+}
+
+/// The variable that names an executor's devices.
 pub(crate) const DEVICE: &str = "OPENGPU_DEVICE";
+/// Stands between ids of devices.
+pub(crate) const SEPARATOR: &str = ",";
 
 /// What the environment of an executor may hold: no secrets, no libraries slipped in.
 const ENVIRONMENT: [&str; 11] = [

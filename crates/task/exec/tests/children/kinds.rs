@@ -1,8 +1,12 @@
 //! Every kind of program goes on in another process from where it stopped: the examples, cut in two.
 //! Models and data are those that `cargo xtask models` fetches.
 
+#[cfg(feature = "gpu")]
+use crate::guests::launch;
 use crate::guests::supervisor;
 use crate::parts::joins;
+#[cfg(feature = "gpu")]
+use opengpu_exec::Supervisor;
 use opengpu_exec::{Data, Errand, Fault, News, Program, Standing};
 use opengpu_types::{ArtifactId, Checkpoint, SegmentIndex};
 use opengpu_verify::trace::{Emitted, Extent};
@@ -15,6 +19,13 @@ pub(crate) const TESTS: &[(&str, fn())] = &[
     ("a_module_goes_on_elsewhere", || example("nbody", 8, &[0, 3, 8])),
     #[cfg(feature = "gpu")]
     ("a_kernel_goes_on_elsewhere", || example("heat-gpu", 8, &[0, 3, 8])),
+    #[cfg(feature = "gpu")]
+    (
+        "a_kernel_without_a_state_is_the_same_on_two_devices",
+        a_kernel_without_a_state_is_the_same_on_two_devices,
+    ),
+    #[cfg(feature = "gpu")]
+    ("a_kernel_with_a_state_is_refused_on_two_devices", a_state_is_not_shared),
     #[cfg(feature = "llm")]
     ("a_model_goes_on_elsewhere", || example("chat", 3, &[0, 1, 3])),
     #[cfg(feature = "llm")]
@@ -40,6 +51,45 @@ fn example(name: &str, segments: u32, cuts: &[u32]) {
         program.manifest.input.as_deref().map(|input| program.path(input).unwrap());
     let input = input.map(|path| fs::read(path).unwrap()).unwrap_or_default();
     joins(&program, &input, segments, cuts);
+}
+
+/// An executor on so many devices: the first one of this machine, again and again.
+#[cfg(feature = "gpu")]
+fn on_devices(count: usize) -> Supervisor {
+    let first = opengpu_exec::gpu::adapters().into_iter().next().unwrap();
+    let ids = vec![first.info().id.to_string(); count];
+    Supervisor::new(launch("executor").on(&ids))
+}
+
+#[cfg(feature = "gpu")]
+fn a_kernel_without_a_state_is_the_same_on_two_devices() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/path-tracer");
+    let program = Program::open(&folder).unwrap();
+    // As many segments as steps, and fewer: a share of a segment, and whole ones ahead.
+    for segments in [64, 5] {
+        let run = |devices| {
+            let errand =
+                Errand { segments: Some(segments), ..Errand::new(Data::Inline(Vec::new())) };
+            let mut trace = Vec::new();
+            let supervisor = on_devices(devices);
+            let outcome = supervisor.run(&program, errand).unwrap().wait(|news| {
+                if let News::Segment(segment) = news {
+                    trace.push((segment.index, segment.state, segment.emitted));
+                }
+            });
+            (outcome.unwrap().output, trace)
+        };
+        let (one, trace) = run(1);
+        assert_eq!(one.len(), 64 * 4096);
+        assert_eq!(run(2), (one, trace), "{segments} segments");
+    }
+}
+
+#[cfg(feature = "gpu")]
+fn a_state_is_not_shared() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/heat-gpu");
+    let refused = on_devices(2).prepare(&Program::open(&folder).unwrap()).unwrap_err();
+    assert!(refused.to_string().contains("ask for one"), "{refused}");
 }
 
 /// A program that is this script.
