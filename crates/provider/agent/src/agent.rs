@@ -6,8 +6,8 @@
 use crate::board::Board;
 use crate::chain::{Chain, ChainError};
 use crate::core::{
-    BidStage, BidStatus, Core, Hand, Input, NoHand, Question, Reply, Settings, Sighting, Stage,
-    Wish,
+    BidStage, BidStatus, Core, Devices, Hand, Input, NoHand, Question, Reply, Settings, Sighting,
+    Stage, Wish,
 };
 use crate::custody::Custody;
 use crate::delivery::Depot;
@@ -76,6 +76,9 @@ pub struct Config {
     pub previous_sealing: Vec<[u8; 32]>,
     /// How executors are started.
     pub launch: Launch,
+    /// Ids of the devices of each offer, in the sequence of [`Agent::announce`]: those of a lease are
+    /// what its executor uses. One without an id, and all if nothing is said, is what `launch` names.
+    pub devices: Vec<Vec<Option<String>>>,
     /// What the owner allows.
     pub policy: Policy,
     /// How long a client may take to brief.
@@ -105,6 +108,7 @@ impl Config {
             sealing,
             previous_sealing: Vec::new(),
             launch,
+            devices: Vec::new(),
             policy,
             brief: Millis(120_000),
             away: Duration::from_secs(300),
@@ -155,6 +159,8 @@ pub struct LeaseStatus {
     pub lease: LeaseId,
     /// Where it stands.
     pub stage: Stage,
+    /// Its offer, and what it has of the offer's devices.
+    pub devices: Option<(u8, Devices)>,
     /// The last segment that was told of.
     pub segment: Option<SegmentIndex>,
     /// Until which segment another provider holds what it made.
@@ -431,7 +437,7 @@ impl Parts {
         };
         let (stop, status) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Status>>::default());
         let (outbox, sending) = mpsc::channel();
-        let (interest, questions) = (Arc::default(), Questions::default());
+        let (interest, questions, earned) = <(_, Questions, Arc<Mutex<Earned>>)>::default();
         let kept = records.leases()?.into_keys().map(|lease| lease.task).collect();
         let desk = Desk {
             account: chain.account(),
@@ -441,6 +447,7 @@ impl Parts {
             depot,
             records,
             launch: config.launch,
+            devices: config.devices,
             keep: config.keep,
             inbox: inbox.clone(),
             outbox,
@@ -455,7 +462,6 @@ impl Parts {
             found: None,
             full: false,
         };
-        let earned = Arc::<Mutex<Earned>>::default();
         let lookout = Lookout {
             chain: Arc::clone(&chain),
             clock,

@@ -10,7 +10,7 @@
 use crate::agent::{Earned, LeaseStatus, Status};
 use crate::board::{Board, Posted};
 use crate::chain::Chain;
-use crate::core::{Answer, Core, Effect, Input, Subject};
+use crate::core::{Answer, Core, Devices, Effect, Input, Subject};
 use crate::custody::Custody;
 use crate::delivery::Depot;
 use crate::lending::Lender;
@@ -88,6 +88,8 @@ pub(crate) struct Desk {
     pub(crate) depot: Depot,
     pub(crate) records: Records,
     pub(crate) launch: Launch,
+    /// Ids of the devices of each offer.
+    pub(crate) devices: Vec<Vec<Option<String>>>,
     pub(crate) keep: Millis,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Sender<(Subject, MarketOperation)>,
@@ -236,7 +238,7 @@ impl Desk {
                     }
                 }
             }
-            Effect::Start { lease } => self.start(lease),
+            Effect::Start { lease, devices } => self.start(lease, devices),
             Effect::PauseRun { lease } => {
                 self.tell_of_time(lease);
                 if let Some((controls, _)) = self.runs.get(&lease) {
@@ -272,7 +274,7 @@ impl Desk {
         }
     }
 
-    fn start(&mut self, lease: LeaseId) {
+    fn start(&mut self, lease: LeaseId, devices: Devices) {
         let inbox = self.inbox.clone();
         let broken = move || {
             let (commitment, how) = (None, crate::core::How::Broken);
@@ -285,6 +287,15 @@ impl Desk {
             warn!(%lease, "its program is gone");
             return broken();
         };
+        let offer = posted.task.leases.get(usize::from(lease.number)).map(|lease| lease.offer);
+        let Some(launch) = offer.and_then(|offer| self.launch_on(offer, devices)) else {
+            warn!(%lease, ?devices, "its devices are not here any more");
+            return broken();
+        };
+        // The next agent gives it the same ones; without that it gets others of its offer.
+        if let Err(error) = self.records.lease(lease).keep_devices(devices) {
+            warn!(%lease, %error, "its devices are not on disk");
+        }
         let controls = Controls::default();
         let run = Run {
             lease,
@@ -292,7 +303,7 @@ impl Desk {
             task: posted.task,
             program,
             record: self.records.lease(lease),
-            launch: self.launch.clone(),
+            launch,
             parcels: self.depot.parcels.clone(),
             board: self.board.clone(),
             log: posted.log,
@@ -310,11 +321,26 @@ impl Desk {
         }
     }
 
+    /// How executors are started on these devices of an offer; none if they are not here.
+    fn launch_on(&self, offer: u8, devices: Devices) -> Option<Launch> {
+        if self.devices.is_empty() {
+            return Some(self.launch.clone());
+        }
+        let offered = self.devices.get(usize::from(offer))?;
+        let ids: Option<Vec<_>> =
+            devices.iter().map(|number| offered.get(usize::from(number))).collect();
+        let ids: Vec<_> = ids?.into_iter().flatten().cloned().collect();
+        // Nobody is paid for several devices that an executor was not told of.
+        let all_named = devices.count() <= ids.len().max(1);
+        all_named.then(|| self.launch.on(&ids))
+    }
+
     /// Shows where it stands to whoever asks, and what it wants to see to the lookout.
     fn show(&self) {
         let leases = self.core.leases().map(|(lease, stage, reached)| LeaseStatus {
             lease,
             stage,
+            devices: self.core.devices(lease),
             segment: reached.map(|commitment| commitment.reached.index),
             held: self.lender.held(lease),
         });

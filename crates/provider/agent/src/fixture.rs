@@ -49,6 +49,7 @@ pub(crate) fn device() -> Device {
         rating: Rating { floats: 1_000, integers: 1_000, products: 1_000, memory: 1_000 },
         precisions: Set::of(&[Precision::F32]),
         runtimes: Set::of(&[Runtime::Cpu]),
+        kinds: Set::all(),
         watts: 100,
     }
 }

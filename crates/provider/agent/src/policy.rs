@@ -11,11 +11,11 @@ use opengpu_market::{
 };
 use opengpu_types::{
     Address, Amount, Class, DeviceClass, List, MOST_WISHES, MarketParameters, Millis, Money, Offer,
-    Permille, Precision, ProgramKind, Provider, ProviderStatus, Rating, Region, Runtime, Set, Task,
-    Trust,
+    Offered, Permille, Precision, ProgramKind, Provider, ProviderStatus, Rating, Region, Runtime,
+    Set, Task, Trust,
 };
 use opengpu_verify::ladder;
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 /// Watt-seconds of a kilowatt-hour.
 const KILOWATT_HOUR: u128 = 3_600_000;
@@ -65,6 +65,8 @@ pub struct Device {
     pub precisions: Set<Precision>,
     /// Ways to them.
     pub runtimes: Set<Runtime>,
+    /// Kinds of programs that can run on them.
+    pub kinds: Set<ProgramKind>,
     /// What each draws at work.
     pub watts: u32,
 }
@@ -95,7 +97,7 @@ pub struct Policy {
 }
 
 /// Why there is no offer of these devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoOffers {
     /// More kinds of devices than one provider may offer.
     #[error("a provider offers at most {} kinds of devices", Provider::MAX_OFFERS)]
@@ -106,6 +108,9 @@ pub enum NoOffers {
     /// Without a kind of program nothing can run.
     #[error("no kind of program is allowed")]
     NoKinds,
+    /// What is allowed does not run on these devices.
+    #[error("no kind of program that is allowed runs on `{0}`, but {1} would")]
+    Idle(DeviceClass, Set<ProgramKind>),
 }
 
 /// Why the agent does not bid for a task.
@@ -123,6 +128,8 @@ pub enum Why {
     TooCheap,
     /// It is a rental, which is not run here.
     NotRun,
+    /// It wants several devices, and programs of its kind use one.
+    OneDevice(ProgramKind),
     /// It was leased before, and not just given back or left in silence.
     Known,
     /// The chain has refused the bid, again and again.
@@ -142,6 +149,9 @@ impl fmt::Display for Why {
             Self::TooSlow => f.write_str("it would take longer than the client allows"),
             Self::TooCheap => f.write_str("the client pays less than the floor"),
             Self::NotRun => f.write_str("work of this form is not run here"),
+            Self::OneDevice(kind) => {
+                write!(f, "it wants several devices, and programs of kind `{kind}` use one")
+            }
             Self::Known => f.write_str("it was leased by this provider before"),
             Self::Refused => f.write_str("the chain refuses the bid"),
             Self::Crowded => f.write_str("too many auctions are open at once"),
@@ -171,23 +181,27 @@ impl Policy {
         if self.kinds.is_empty() {
             return Err(NoOffers::NoKinds);
         }
-        let offers: Option<Vec<_>> = devices.iter().map(|device| self.offer(device)).collect();
-        List::new(offers.ok_or(NoOffers::NoRate)?).map_err(|_| NoOffers::TooMany)
+        let offers: Result<Vec<_>, _> = devices.iter().map(|device| self.offer(device)).collect();
+        List::new(offers?).map_err(|_| NoOffers::TooMany)
     }
 
-    fn offer(&self, device: &Device) -> Option<Offer> {
-        Some(Offer {
+    fn offer(&self, device: &Device) -> Result<Offer, NoOffers> {
+        let kinds = self.kinds.without(self.kinds.without(device.kinds));
+        if kinds.is_empty() {
+            return Err(NoOffers::Idle(device.class.clone(), device.kinds));
+        }
+        Ok(Offer {
             class: device.class.clone(),
             devices: device.count,
             memory: device.memory,
             rating: device.rating,
             precisions: device.precisions,
             runtimes: device.runtimes,
-            kinds: self.kinds,
+            kinds,
             trusts: self.trusts,
             region: self.region.clone(),
             longest: self.longest,
-            rate: self.floor.rate(device.watts)?,
+            rate: self.floor.rate(device.watts).ok_or(NoOffers::NoRate)?,
             reliability: self.reliability,
             denied: self.denied.clone(),
         })
@@ -199,30 +213,32 @@ impl Policy {
         &self,
         task: &Task,
         (account, provider): (&Address, &Provider),
-        open: usize,
+        open: &Open,
         (market, now): (&MarketParameters, Millis),
     ) -> Result<Bid, Why> {
         if provider.status != ProviderStatus::Active {
             return Err(Why::NotActive);
         }
-        if !runs_here(task) {
-            return Err(Why::NotRun);
-        }
+        why_not_run(task).map_or(Ok(()), Err)?;
         if !may_return(task, account) {
             return Err(Why::Known);
         }
-        if open >= self.most_leases {
+        if open.leases >= self.most_leases {
             return Err(Why::Busy);
         }
         if !share(task, market).is_some_and(|share| ladder::bears(provider, market, share)) {
             return Err(Why::TooLarge);
         }
         let reliability = reliability(provider, market, now);
+        // An offer whose devices are bid for already comes last: two auctions are not won by one device.
+        let wanted = task.spec.requirements.devices;
+        let mut places: Vec<_> = (0u8..).zip(&provider.offers).collect();
+        places.sort_by_key(|(place, offered)| open.is_bid_for(*place, offered, wanted));
         let mut best = Why::NotActive;
-        for (place, offered) in (0u8..).zip(&provider.offers) {
+        for (place, offered) in places {
             let reasons = against(task, (account, reliability), offered, market);
             let rate = offered.offer.rate.in_tokens(market.dollar);
-            best = match (reasons.is_empty(), rate) {
+            let why = match (reasons.is_empty(), rate) {
                 (false, _) => Why::Unfit(reasons),
                 (true, None) => Why::TooCheap,
                 (true, Some(rate)) => {
@@ -236,14 +252,56 @@ impl Policy {
                     }
                 }
             };
+            if why.distance() <= best.distance() {
+                best = why;
+            }
         }
         Err(best)
     }
 }
 
+impl Why {
+    /// How far an offer is from a bid, beside other offers of the same provider.
+    fn distance(&self) -> usize {
+        match self {
+            Self::TooSlow | Self::TooCheap => 0,
+            Self::Unfit(reasons) => reasons.len(),
+            _ => usize::MAX,
+        }
+    }
+}
+
+/// What a provider has open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Open {
+    /// Leases, and bids that may become some.
+    pub leases: usize,
+    /// Devices that open bids would take, of each offer.
+    pub bid_for: BTreeMap<u8, u32>,
+}
+
+impl Open {
+    /// Whether bids for other tasks leave no room for one that wants so many devices.
+    fn is_bid_for(&self, place: u8, offered: &Offered, wanted: u8) -> bool {
+        let bid_for = self.bid_for.get(&place).copied().unwrap_or(0);
+        let taken = bid_for.saturating_add(u32::from(offered.leased));
+        taken.saturating_add(u32::from(wanted)) > u32::from(offered.offer.devices)
+    }
+}
+
 /// Whether an agent can run such a task at all.
-pub const fn runs_here(task: &Task) -> bool {
-    task.spec.segments > 0
+pub fn runs_here(task: &Task) -> bool {
+    why_not_run(task).is_none()
+}
+
+/// Why no agent can run such a task.
+pub(crate) fn why_not_run(task: &Task) -> Option<Why> {
+    let (kind, devices) = (task.spec.requirements.kind, task.spec.requirements.devices);
+    match task.spec.segments {
+        0 => Some(Why::NotRun),
+        _ if devices > 1 && !opengpu_exec::spreads(kind) => Some(Why::OneDevice(kind)),
+        _ => None,
+    }
 }
 
 /// How reliable a provider is at a time, as the chain counts it.
@@ -257,7 +315,7 @@ pub(crate) fn reliability(provider: &Provider, market: &MarketParameters, now: M
 pub(crate) fn against(
     task: &Task,
     (account, reliability): (&Address, Permille),
-    offered: &opengpu_types::Offered,
+    offered: &Offered,
     market: &MarketParameters,
 ) -> Vec<Mismatch> {
     let demand = Demand {
@@ -317,11 +375,43 @@ mod tests {
     }
 
     #[test]
+    fn each_offer_has_the_kinds_that_run_on_its_devices() {
+        let kinds = Set::of(&[ProgramKind::Wasm, ProgramKind::Llm]);
+        let policy = Policy { kinds, ..fixture::policy() };
+        let with = |kinds: &[_]| Device { kinds: Set::of(kinds), ..fixture::device() };
+        let card = with(&[ProgramKind::Wasm, ProgramKind::Gpu]);
+        let offers = policy.offers(&[card, fixture::device()]).unwrap();
+        assert_eq!(offers[0].kinds, Set::of(&[ProgramKind::Wasm]));
+        assert_eq!(offers[1].kinds, kinds);
+        let idle = policy.offers(&[with(&[ProgramKind::Gpu])]).unwrap_err().to_string();
+        assert!(idle.contains("test-device") && idle.contains("gpu would"), "{idle}");
+    }
+
+    #[test]
+    fn a_bid_is_by_an_offer_whose_devices_are_not_bid_for() {
+        let devices = [fixture::device(), fixture::device()];
+        let offers = fixture::policy().offers(&devices).unwrap().into_vec();
+        let list = |offer| Offered { offer, leased: 0, pace: 1000, shelf: 0 };
+        let offers = List::new(offers.into_iter().map(list).collect()).unwrap();
+        let (provider, market) =
+            (Provider { offers, ..fixture::provider() }, MarketParameters::LOCAL);
+        let offer = |bid_for: &[(u8, u32)]| {
+            let open = Open { leases: 0, bid_for: bid_for.iter().copied().collect() };
+            let (own, market) = ((&fixture::ACCOUNT, &provider), (&market, Millis(0)));
+            fixture::policy().rate_for(&fixture::task(), own, &open, market).unwrap().offer
+        };
+        assert_eq!(offer(&[]), 0);
+        assert_eq!(offer(&[(0, 1)]), 1);
+        assert_eq!(offer(&[(0, 1), (1, 1)]), 0, "one of the auctions may be lost");
+    }
+
+    #[test]
     fn a_bid_is_the_floor_and_every_refusal_has_its_reason() {
         type Change = fn(&mut Task, &mut Provider, &mut Policy);
-        let cases: [(Change, Result<(), &str>); 11] = [
+        let cases: [(Change, Result<(), &str>); 12] = [
             (|_, _, _| {}, Ok(())),
             (|task, _, _| task.spec.segments = 0, Err("work of this form")),
+            (|task, _, _| task.spec.requirements.devices = 2, Err("kind `wasm` use one")),
             (|_, provider, _| provider.status = ProviderStatus::Draining, Err("no leases now")),
             (|_, _, policy| policy.most_leases = 0, Err("are open")),
             (|task, _, _| task.spec.work.amount = u64::MAX, Err("longer than the client")),
@@ -347,8 +437,8 @@ mod tests {
             let mut policy = fixture::policy();
             change(&mut task, &mut provider, &mut policy);
             let market = MarketParameters::LOCAL;
-            let found =
-                policy.rate_for(&task, (&fixture::ACCOUNT, &provider), 0, (&market, Millis(0)));
+            let (provider, open) = ((&fixture::ACCOUNT, &provider), Open::default());
+            let found = policy.rate_for(&task, provider, &open, (&market, Millis(0)));
             match expected {
                 Ok(()) => assert_eq!(found, Ok(Bid { offer: 0, rate: fixture::RATE })),
                 Err(words) => {

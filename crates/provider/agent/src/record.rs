@@ -11,6 +11,7 @@
 //!     output                     what its segments added
 //!     segments                   the segments and the time until each, one after the other
 //!     last-word                  the commitment that ends it
+//!     devices                    numbers of the devices of its offer on which it runs, a byte each
 //!     parcel                     where its client finds the output
 //!     closed                     since when it is for its client alone
 //! ```
@@ -36,7 +37,7 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use tracing::warn;
 
-use crate::core::{Kept, Sealed};
+use crate::core::{Devices, Kept, Sealed};
 use crate::keeper;
 
 /// Bytes of the largest small file.
@@ -287,7 +288,18 @@ impl Record {
     /// What the core must know of it; nothing if it was not briefed, or is closed.
     fn kept(&self) -> io::Result<Option<Kept>> {
         let (Some(salt), None) = (self.salt()?, self.closed()?) else { return Ok(None) };
-        Ok(Some(Kept { salt, last_word: self.last_word()? }))
+        Ok(Some(Kept { salt, last_word: self.last_word()?, devices: self.devices()? }))
+    }
+
+    /// Keeps on which devices of its offer it runs.
+    pub fn keep_devices(&self, devices: Devices) -> io::Result<()> {
+        write(&self.folder.join("devices"), &devices.iter().collect::<Vec<_>>())
+    }
+
+    /// On which devices of its offer it ran; none if it never did.
+    fn devices(&self) -> io::Result<Devices> {
+        let numbers = read(&self.folder.join("devices"))?;
+        Ok(numbers.map_or(Devices::NONE, |numbers| numbers.into_iter().collect()))
     }
 
     /// Says how long the whole run is.
@@ -569,7 +581,9 @@ mod tests {
         let (_folder, records, record) = opened();
         assert_eq!(records.restore().unwrap(), Restored::default());
         record.finish([8; 32]).unwrap();
-        let kept = Kept { salt: [8; 32], last_word: None };
+        let devices = Devices::NONE.with(1).with(200);
+        record.keep_devices(devices).unwrap();
+        let kept = Kept { salt: [8; 32], last_word: None, devices };
         assert_eq!(records.restore().unwrap().leases, BTreeMap::from([(LEASE, kept)]));
         fs::write(record.input(), b"input").unwrap();
         record.close(Millis(50)).unwrap();

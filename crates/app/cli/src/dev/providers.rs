@@ -88,10 +88,12 @@ pub(super) fn start(
     for provider in &providers {
         if !provider.folder.is_taken() {
             let known = measured.take().map_or_else(
-                || measure(context, None, BUDGET, None),
-                Ok::<Measured, anyhow::Error>,
+                || measure(context, &[], BUDGET, None),
+                Ok::<Vec<Measured>, anyhow::Error>,
             )?;
-            provider.folder.create(&settings(network, &known), &known)?;
+            // They share this machine, so each has one device of it.
+            let one = known.get(..1).unwrap_or(&[]);
+            provider.folder.create(&settings(network, one), one)?;
             measured = Some(known);
         }
         fund(network, provider)?;
@@ -114,8 +116,9 @@ fn fund(network: &Network, provider: &DevProvider) -> Result<()> {
     Ok(())
 }
 
-fn settings(network: &Network, measured: &Measured) -> Settings {
+fn settings(network: &Network, measured: &[Measured]) -> Settings {
     Settings {
+        devices: measured.iter().map(|it| it.id().to_owned()).collect(),
         rate: Some(RATE.to_owned()),
         kilowatt_hour: None,
         margin: None,
@@ -137,9 +140,9 @@ fn settings(network: &Network, measured: &Measured) -> Settings {
 }
 
 /// Everything that runs on this machine.
-fn kinds(measured: &Measured) -> Vec<ProgramKind> {
+fn kinds(measured: &[Measured]) -> Vec<ProgramKind> {
     let probed = Registry::default().probe().into_iter();
     let runs = probed.filter(|(_, found)| found.is_ok());
     let kinds = runs.filter_map(|(kind, _)| kind.to_string().parse::<ProgramKind>().ok());
-    kinds.filter(|kind| *kind != ProgramKind::Gpu || measured.kernels).collect()
+    kinds.filter(|kind| *kind != ProgramKind::Gpu || measured.iter().any(|it| it.kernels)).collect()
 }

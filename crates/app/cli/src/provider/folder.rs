@@ -1,10 +1,10 @@
-//! A provider's folder: what its owner allows, who it is, what its device can do.
+//! A provider's folder: what its owner allows, who it is, what its devices can do.
 //!
 //! ```text
 //!   FOLDER/               0700
 //!     provider.toml       what the owner allows
 //!     provider.key  0600  seeds of the session key and the sealing key
-//!     device.json         the device as it was measured
+//!     device.json         the devices as they were measured
 //!     wish                what the owner wished last, if not to work
 //!     earnings.csv        leases that ended
 //!     agent.sock    0600  the running provider listens here
@@ -99,7 +99,7 @@ impl Folder {
     }
 
     /// Writes a folder; secrets that are there already stay, so that clients know the provider again.
-    pub(crate) fn create(&self, settings: &Settings, measured: &Measured) -> Result<()> {
+    pub(crate) fn create(&self, settings: &Settings, measured: &[Measured]) -> Result<()> {
         create_folder(&self.0)?;
         if !self.0.join(SECRETS).exists() {
             let text = Secrets::generate().write()?;
@@ -124,9 +124,16 @@ impl Folder {
         Settings::read(&text).with_context(|| format!("in {}", self.0.join(SETTINGS).display()))
     }
 
-    pub(crate) fn measured(&self) -> Result<Measured> {
+    /// The devices as they were measured; a file from before holds one.
+    pub(crate) fn measured(&self) -> Result<Vec<Measured>> {
         let text = self.read(DEVICE)?;
-        serde_json::from_str(&text).with_context(|| format!("in {}", self.0.join(DEVICE).display()))
+        let place = || format!("in {}", self.0.join(DEVICE).display());
+        let value: serde_json::Value = serde_json::from_str(&text).with_context(place)?;
+        let devices = match value {
+            serde_json::Value::Array(devices) => devices,
+            one => vec![one],
+        };
+        devices.into_iter().map(|it| serde_json::from_value(it).with_context(place)).collect()
     }
 
     fn read(&self, name: &str) -> Result<String> {
@@ -202,10 +209,14 @@ mod tests {
         let folder = Folder::new(place.path().join("provider"));
         assert!(!folder.is_taken());
         assert!(folder.settings().is_err());
-        let (settings, measured) = (settings::sample(), measure::sample());
+        let (settings, measured) = (settings::sample(), [measure::sample()]);
         folder.create(&settings, &measured).unwrap();
         assert!(folder.is_taken());
         assert_eq!(folder.settings().unwrap(), settings);
+        assert_eq!(folder.measured().unwrap(), measured);
+        // A file from before holds one device.
+        let one = serde_json::to_string(&measured[0]).unwrap();
+        folder.replace(DEVICE, &one).unwrap();
         assert_eq!(folder.measured().unwrap(), measured);
         let secrets = folder.secrets().unwrap();
         assert_ne!(*secrets.session, *secrets.sealing);
@@ -217,7 +228,7 @@ mod tests {
     fn new_secrets_leave_the_sealing_key_of_before() {
         let place = tempfile::tempdir().unwrap();
         let folder = Folder::new(place.path().join("provider"));
-        folder.create(&settings::sample(), &measure::sample()).unwrap();
+        folder.create(&settings::sample(), &[measure::sample()]).unwrap();
         let mut sealing = vec![folder.secrets().unwrap().sealing];
         let session = folder.secrets().unwrap().session;
         for _ in 0..6 {

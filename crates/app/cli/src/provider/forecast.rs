@@ -1,17 +1,18 @@
 //! `opengpu provider estimate`: what this machine would bring, before anything is installed.
 
-use super::{init::Measuring, measure::Measured, values::money};
+use super::{
+    devices::{Alike, Offering},
+    init::Measuring,
+    values::money,
+};
 use crate::{
     context::Context,
     exit::Complaint,
-    output::{facts, percent, table},
+    output::{percent, table},
 };
 use anyhow::Result;
 use clap::Args;
-use opengpu_agent::{
-    earnings::{Day, Market, day},
-    policy::Device,
-};
+use opengpu_agent::earnings::{Day, Market, day};
 use opengpu_client::market::{self, StandingOffer};
 use opengpu_types::{Amount, Money, Permille, Rating};
 use serde_json::{Value, json};
@@ -56,41 +57,48 @@ fn seen(own: &Rating, offers: &[StandingOffer], dollar: Amount) -> Option<Seen> 
     Some(Seen { rate, leased, offers: rates.len() })
 }
 
-/// Days with as much leased as now, with half, and with all of it.
-fn days(device: &Device, seen: Seen, kilowatt_hour: Amount) -> Vec<(Permille, Day)> {
-    let mut shares = vec![seen.leased, Permille::constant(500), Permille::ALL];
+/// Devices that are alike, and what the market says of them.
+type Found<'a> = (&'a Alike, Seen);
+
+/// Days of all these devices, with as much leased as now, with half, and with all of it.
+fn days(found: &[Found<'_>], kilowatt_hour: Amount) -> Vec<(Permille, Day)> {
+    let Some((_, first)) = found.first() else { return Vec::new() };
+    let mut shares = vec![first.leased, Permille::constant(500), Permille::ALL];
     shares.dedup();
     let of = |leased| {
-        let market = Market { rate: seen.rate, leased, kilowatt_hour };
-        Some((leased, day(device, &market)?))
+        let mut days = found.iter().map(|(alike, seen)| {
+            day(&alike.device, &Market { rate: seen.rate, leased, kilowatt_hour })
+        });
+        let sum = days.try_fold(Day::default(), |sum, day| sum.plus(&day?))?;
+        Some((leased, sum))
     };
     shares.into_iter().filter_map(of).collect()
 }
 
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
-    let measured = arguments.measuring.measure(context)?;
-    let device = measured.device()?;
+    let offering = Offering::new(&arguments.measuring.measure(context)?, &[])?;
     let asked = context.rpc.parameters().and_then(|parameters| {
         Ok((parameters.parameters.market.dollar, market::offers(&context.rpc)?))
     });
-    let (dollar, found) = match &asked {
-        Ok((dollar, offers)) => (Some(*dollar), seen(&device.rating, offers, *dollar)),
-        Err(_) => (None, None),
+    let dollar = asked.as_ref().ok().map(|(dollar, _)| *dollar);
+    let like = |alike: &Alike| {
+        let (dollar, offers) = asked.as_ref().ok()?;
+        seen(&alike.device.rating, offers, *dollar)
     };
+    let all: Vec<_> = offering.0.iter().map(|alike| (alike, like(alike))).collect();
+    let found: Vec<Found<'_>> =
+        all.iter().filter_map(|(alike, seen)| Some((*alike, (*seen)?))).collect();
     let power = power(arguments.kilowatt_hour, dollar)?;
-    let days = found.zip(power).map_or_else(Vec::new, |(seen, power)| days(&device, seen, power));
+    let days = power.map_or_else(Vec::new, |power| days(&found, power));
     let data = json!({
-        "device": measured.name,
-        "class": measured.class,
-        "watts": measured.watts,
-        "offers": found.map_or(0, |seen| seen.offers),
-        "rate_per_second": found.map(|seen| seen.rate.to_string()),
+        "devices": all.iter().map(|(alike, seen)| alike_json(alike, *seen)).collect::<Vec<_>>(),
+        "offers": found.first().map_or(0, |(_, seen)| seen.offers),
         "days": days.iter().map(day_json).collect::<Vec<_>>(),
     });
-    context.output.show(&data, |_| text(&measured, found, &days))?;
-    context.output.note(match (&asked, found) {
+    context.output.show(&data, |_| text(&all, &days))?;
+    context.output.note(match (&asked, found.is_empty()) {
         (Err(error), _) => format!("There is no market to look at: {error}."),
-        (_, None) => "Nobody offers anything on this network now, so there is no rate to go by; \
+        (_, true) => "Nobody offers anything on this network now, so there is no rate to go by; \
                       the first provider sets it."
             .to_owned(),
         _ => "Rates and leases change; nothing of this is promised. Fees and trust locks are not \
@@ -98,6 +106,20 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<()> {
             .to_owned(),
     });
     Ok(())
+}
+
+fn alike_json(alike: &Alike, seen: Option<Seen>) -> Value {
+    json!({
+        "device": name(alike),
+        "class": alike.device.class.as_str(),
+        "count": alike.device.count,
+        "watts": alike.device.watts,
+        "rate_per_second": seen.map(|seen| seen.rate.to_string()),
+    })
+}
+
+fn name(alike: &Alike) -> String {
+    alike.members.first().map(|it| it.name.clone()).unwrap_or_default()
 }
 
 /// What a kilowatt-hour costs in tokens; none if no market says what a dollar is.
@@ -117,17 +139,19 @@ fn day_json((leased, day): &(Permille, Day)) -> Value {
     })
 }
 
-fn text(measured: &Measured, seen: Option<Seen>, days: &[(Permille, Day)]) -> String {
-    let rate = seen.map_or_else(
-        || "not known".to_owned(),
-        |seen| format!("{} oGPU/s, by {} offers", seen.rate, seen.offers),
-    );
-    let head = facts([
-        ("device", measured.name.clone()),
-        ("matrices", format!("{} million operations a second", measured.products)),
-        ("draws", format!("{} W at work (assumed, unless --watts says so)", measured.watts)),
-        ("rate", rate),
-    ]);
+fn text(all: &[(&Alike, Option<Seen>)], days: &[(Permille, Day)]) -> String {
+    let rows = all.iter().map(|(alike, seen)| {
+        let rate = seen.map_or_else(
+            || "not known".to_owned(),
+            |seen| format!("{} oGPU/s, by {} offers", seen.rate, seen.offers),
+        );
+        let device = &alike.device;
+        let (count, products) = (device.count.to_string(), device.rating.products.to_string());
+        [name(alike), count, products, format!("{} W", device.watts), rate]
+    });
+    // What it draws is assumed, unless somebody says it.
+    let titles = ["device", "count", "million operations/s", "draws (see --watts)", "rate"];
+    let head = table(titles, rows);
     if days.is_empty() {
         return head;
     }
@@ -142,13 +166,17 @@ fn text(measured: &Measured, seen: Option<Seen>, days: &[(Permille, Day)]) -> St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::{measure, settings};
+    use crate::provider::{
+        measure::{self, Measured},
+        settings,
+    };
     use opengpu_types::Address;
 
     fn offer(rate: u128, products: u64, free: u8) -> StandingOffer {
         let measured = Measured { products, ..measure::sample() };
         let policy = settings::sample().policy().unwrap();
-        let offers = policy.offers(&[measured.device().unwrap()]).unwrap();
+        let offering = Offering::new(&[measured], &[]).unwrap();
+        let offers = policy.offers(&offering.devices()).unwrap();
         let mut offer = offers.iter().next().unwrap().clone();
         offer.rate = Money::tokens(Amount(rate));
         StandingOffer {
@@ -176,14 +204,16 @@ mod tests {
 
     #[test]
     fn days_are_shown_from_now_to_the_best() {
-        let device = measure::sample().device().unwrap();
+        let second = Measured { id: Some("second".to_owned()), ..measure::sample() };
+        let offering = Offering::new(&[measure::sample(), second], &[]).unwrap();
         let found = Seen { rate: Amount(1_000), leased: Permille::constant(500), offers: 1 };
-        let days = days(&device, found, Amount::ZERO);
+        let alike = &offering.0[0];
+        let days = days(&[(alike, found)], Amount::ZERO);
         assert_eq!(days.len(), 2, "half is now");
         let best = days.last().unwrap();
-        assert_eq!(best.1.income, Amount(86_400_000));
-        assert!(text(&measure::sample(), Some(found), &days).contains("INCOME A DAY"));
-        assert!(text(&measure::sample(), None, &[]).contains("not known"));
+        assert_eq!(best.1.income, Amount(2 * 86_400_000), "of both");
+        assert!(text(&[(alike, Some(found))], &days).contains("INCOME A DAY"));
+        assert!(text(&[(alike, None)], &[]).contains("not known"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! `opengpu provider init`: measures the device and writes down what its owner allows.
+//! `opengpu provider init`: measures the devices and writes down what their owner allows.
 
 use super::{
+    devices::Offering,
     folder::Folder,
     measure::{self, Measured},
     report,
@@ -11,7 +12,7 @@ use super::{
 use crate::{
     context::Context,
     exit::Complaint,
-    output::facts,
+    output::table,
     values::{percent, span},
 };
 use anyhow::Result;
@@ -23,7 +24,7 @@ use std::{net::SocketAddr, time::Duration};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Least for a second of the device, such as "0.001 oGPU".
+    /// Least for a second of a device, such as "0.001 oGPU".
     #[arg(long, value_name = "MONEY", value_parser = money, conflicts_with = "kilowatt_hour",
           required_unless_present = "kilowatt_hour")]
     rate: Option<Money>,
@@ -41,9 +42,9 @@ pub(crate) struct Arguments {
     /// Longest lease.
     #[arg(long, value_name = "SPAN", value_parser = span, default_value = "12h")]
     longest: Millis,
-    /// Most leases at once.
-    #[arg(long, value_name = "COUNT", default_value_t = 1)]
-    most_leases: u8,
+    /// Most leases at once [default: as many as devices].
+    #[arg(long, value_name = "COUNT")]
+    most_leases: Option<u8>,
     /// When leases are taken, such as "mon-fri 18-24"; may be repeated [default: always].
     #[arg(long, value_name = "SPAN")]
     hours: Vec<String>,
@@ -53,7 +54,7 @@ pub(crate) struct Arguments {
     /// Work only while nobody is at this machine.
     #[arg(long)]
     idle_only: bool,
-    /// Where the device is, such as eu.
+    /// Where the devices are, such as eu.
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     region: String,
     /// A client for which it does not work; may be repeated.
@@ -84,40 +85,42 @@ pub(crate) struct Arguments {
     force: bool,
 }
 
-/// How a device is measured.
+/// How devices are measured.
 #[derive(Debug, Args)]
 pub(crate) struct Measuring {
-    /// Id of the device, as `opengpu device list` shows it [default: the first GPU, else the processor].
-    #[arg(long, value_name = "ID")]
-    device: Option<String>,
-    /// What the device draws at work [default: 250 for a card, 65 for a processor].
+    /// Ids of the devices, as `opengpu device list` shows them; others are left out [default: every GPU,
+    /// or the processor where there is none].
+    #[arg(long, alias = "device", value_name = "ID", value_delimiter = ',')]
+    devices: Vec<String>,
+    /// What each device draws at work [default: 250 for a card, 65 for a processor].
     #[arg(long, value_name = "WATTS")]
     watts: Option<u32>,
-    /// Seconds that measuring may take.
+    /// Seconds that measuring all of them may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 30,
           value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
 }
 
 impl Measuring {
-    pub(crate) fn measure(&self, context: &Context) -> Result<Measured> {
+    pub(crate) fn measure(&self, context: &Context) -> Result<Vec<Measured>> {
         let budget = Duration::from_secs(self.seconds);
-        measure::measure(context, self.device.as_deref(), budget, self.watts)
+        measure::measure(context, &self.devices, budget, self.watts)
     }
 }
 
 impl Arguments {
-    fn settings(&self, measured: &Measured) -> Settings {
-        let kinds = if self.kinds.is_empty() { measured.kinds() } else { self.kinds.clone() };
+    fn settings(&self, offering: &Offering) -> Settings {
+        let kinds = if self.kinds.is_empty() { offering.kinds() } else { self.kinds.clone() };
         let margin = self.kilowatt_hour.is_some().then(|| settings::part_text(self.margin));
         Settings {
+            devices: offering.members().map(|(_, it)| it.id().to_owned()).collect(),
             rate: self.rate.map(settings::money_text),
             kilowatt_hour: self.kilowatt_hour.map(settings::money_text),
             margin,
             kinds: kinds.iter().map(ToString::to_string).collect(),
             trusts: Trust::ALL.iter().map(ToString::to_string).collect(),
             longest: settings::span_text(self.longest),
-            most_leases: usize::from(self.most_leases),
+            most_leases: self.most_leases.map_or_else(|| offering.count(), usize::from),
             hours: self.hours.clone(),
             clock_ahead_minutes: self.clock_ahead,
             idle_only: self.idle_only,
@@ -140,33 +143,46 @@ pub(crate) fn run(context: &Context, folder: &Folder, arguments: &Arguments) -> 
     }
     context.make_home()?;
     let measured = arguments.measuring.measure(context)?;
-    let settings = arguments.settings(&measured);
+    let offering = Offering::new(&measured, &[])?;
+    let settings = arguments.settings(&offering);
     // What would be refused at the start is refused here.
-    let (policy, device) = (settings.policy()?, measured.device()?);
+    let policy = settings.policy()?;
     settings.link([0; 32])?;
-    let offers = policy.offers(std::slice::from_ref(&device))?;
+    let offers = policy.offers(&offering.devices())?;
     context.confirm(&format!(
         "Write a provider to {} that allows programs of the kinds {}?",
         folder.path().display(),
         policy.kinds
     ))?;
     folder.create(&settings, &measured)?;
-    let rate = offers.iter().next().map_or_else(String::new, |offer| offer.rate.to_string());
-    let data = json!({
-        "folder": folder.path().display().to_string(),
-        "device": measured.name,
-        "class": measured.class,
-        "rate_per_second": rate,
-        "kinds": settings.kinds,
+    let offers = offering.0.iter().zip(&offers).map(|(alike, offer)| {
+        let names: Vec<_> = alike.members.iter().map(Measured::id).collect();
+        let name = alike.members.first().map(|it| it.name.clone()).unwrap_or_default();
+        json!({
+            "device": name,
+            "devices": names,
+            "class": offer.class.as_str(),
+            "count": offer.devices,
+            "rate_per_second": offer.rate.to_string(),
+            "kinds": offer.kinds.iter().map(|kind| kind.to_string()).collect::<Vec<_>>(),
+        })
     });
+    let offers: Vec<_> = offers.collect();
+    let data = json!({ "folder": folder.path().display().to_string(), "offers": offers });
     context.output.show(&data, |_| {
-        facts([
-            ("folder", folder.path().display().to_string()),
-            ("device", measured.name.clone()),
-            ("class", measured.class.clone()),
-            ("least rate", format!("{rate}/s")),
-            ("runs", settings.kinds.join(" ")),
-        ])
+        let text = |offer: &serde_json::Value, name: &str| match &offer[name] {
+            serde_json::Value::String(text) => text.clone(),
+            serde_json::Value::Array(words) => {
+                words.iter().filter_map(|it| it.as_str()).collect::<Vec<_>>().join(" ")
+            }
+            other => other.to_string(),
+        };
+        let rows = offers.iter().map(|offer| {
+            let columns = ["device", "devices", "class", "count", "rate_per_second", "kinds"];
+            columns.map(|name| text(offer, name))
+        });
+        let titles = ["device", "ids", "class", "count", "least rate/s", "runs"];
+        format!("{}\n\n{}", folder.path().display(), table(titles, rows))
     })?;
     if settings.idle_only {
         let sight = start::sight();

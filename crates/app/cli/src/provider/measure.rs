@@ -1,20 +1,16 @@
-//! The device that a provider offers: chosen, measured, and kept as it was measured.
-//!
-//! One provider offers one device, because its executors use one; whoever has two runs two providers,
-//! each in its own folder.
+//! The devices that a provider offers: chosen, measured, and kept as they were measured.
 
 use crate::{
     context::Context,
     exit::{Complaint, Exit},
 };
-use anyhow::{Context as _, Result};
-use opengpu_agent::policy;
+use anyhow::Result;
 use opengpu_crypto::Seed;
 use opengpu_exec::{
     device::{self, Device, DeviceId},
     gpu::Kind,
 };
-use opengpu_types::{DeviceClass, Precision, ProgramKind, Rating, Runtime, Set};
+use opengpu_types::Rating;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -23,6 +19,8 @@ const PROCESSOR_WATTS: u32 = 65;
 const CARD_WATTS: u32 = 250;
 /// MiB of a gigabyte.
 const MEBIBYTES: f64 = 953.674_316_406_25;
+/// What the processor is called.
+const PROCESSOR: &str = "cpu";
 /// Longest name of a class.
 const CLASS_LENGTH: usize = 48;
 
@@ -30,6 +28,9 @@ const CLASS_LENGTH: usize = 48;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Measured {
+    /// What it is called in `provider.toml`, if not by the id of the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
     /// Its id on this machine; none for the processor.
     pub(crate) device: Option<String>,
     /// Its name, as the driver has it.
@@ -47,73 +48,97 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// The device in the words of the market.
-    pub(crate) fn device(&self) -> Result<policy::Device> {
-        let runtimes = [Some(Runtime::Cpu), self.kernels.then_some(Runtime::Wgpu)];
-        let mut precisions = Set::of(&[Precision::F32]);
-        if self.device.is_none() {
-            precisions = precisions.with(Precision::F64).with(Precision::Int8);
-        }
-        Ok(policy::Device {
-            class: DeviceClass::new(self.class.as_str()).context("the class of the device")?,
-            count: 1,
-            memory: self.memory_mib,
-            rating: Rating {
-                floats: self.floats,
-                integers: self.integers,
-                products: self.products,
-                memory: self.memory_mib_per_second,
-            },
-            precisions,
-            runtimes: runtimes.into_iter().flatten().fold(Set::NONE, Set::with),
-            watts: self.watts,
-        })
+    /// What it is called in `provider.toml`.
+    pub(crate) fn id(&self) -> &str {
+        self.id.as_deref().or(self.device.as_deref()).unwrap_or(PROCESSOR)
     }
 
-    /// Kinds of programs that harm nobody and run on it: what a new provider allows.
-    pub(crate) fn kinds(&self) -> Vec<ProgramKind> {
-        let gpu = self.device.is_some().then_some(ProgramKind::Gpu);
-        std::iter::once(ProgramKind::Wasm).chain(gpu).collect()
+    /// What it was measured to do.
+    pub(crate) const fn rating(&self) -> Rating {
+        Rating {
+            floats: self.floats,
+            integers: self.integers,
+            products: self.products,
+            memory: self.memory_mib_per_second,
+        }
+    }
+
+    /// What its executors are told to use: a processor that runs kernels in software names nothing, as
+    /// the software is the only one that there is.
+    pub(crate) fn for_executors(&self) -> Option<String> {
+        match &self.device {
+            Some(device) => Some(device.clone()),
+            None if self.kernels => None,
+            None => Some(PROCESSOR.to_owned()),
+        }
     }
 }
 
-/// Measures the device that is named, or the first GPU, or the processor.
+/// Measures the devices that are named, or all GPUs, or the processor where there is none.
 pub(crate) fn measure(
     context: &Context,
-    wanted: Option<&str>,
+    wanted: &[String],
     budget: Duration,
     watts: Option<u32>,
-) -> Result<Measured> {
+) -> Result<Vec<Measured>> {
     let devices = device::list();
-    let found = choose(&devices, wanted).ok_or_else(|| {
-        let ids: Vec<_> = devices.iter().map(|device| device.id.to_string()).collect();
-        let told = format!("there is no device `{}`", wanted.unwrap_or_default());
-        Complaint::usage(told).hint(format!("this machine has: {}", ids.join(", ")))
-    })?;
-    context.output.note(format!(
-        "Measuring {} ({}), {} s at most.",
-        found.id,
-        found.name,
-        budget.as_secs()
-    ));
-    let seed = Seed(rand::random());
-    let rating = device::bench(found, &seed, budget).map_err(|error| {
-        Complaint::new(Exit::Failed, error.to_string()).hint("see `opengpu doctor`")
-    })?;
-    if !device::check(&seed, &rating) {
-        let told = "the integers that the device computed are wrong";
-        return Err(Complaint::new(Exit::Verification, told).into());
-    }
-    let kernels = devices.iter().any(|device| device.id != DeviceId::Cpu);
-    Ok(measured(found, &rating, watts, kernels))
+    let chosen = choose(&devices, wanted)?;
+    let count = u32::try_from(chosen.len()).unwrap_or(u32::MAX);
+    let each = budget.checked_div(count).unwrap_or(budget);
+    let measure = |found: &Device| {
+        context.output.note(format!(
+            "Measuring {} ({}), {} s at most.",
+            found.id,
+            found.name,
+            each.as_secs_f32().ceil()
+        ));
+        let seed = Seed(rand::random());
+        let rating = device::bench(found, &seed, each).map_err(|error| {
+            let told = format!("{}: {error}", found.id);
+            Complaint::new(Exit::Failed, told)
+                .hint("see `opengpu doctor`, or leave it out: `--devices` names the others")
+        })?;
+        if !device::check(&seed, &rating) {
+            let told = format!("the integers that {} computed are wrong", found.id);
+            let hint = "leave it out: `--devices` names the others";
+            return Err(Complaint::new(Exit::Verification, told).hint(hint).into());
+        }
+        let kernels = found.id != DeviceId::Cpu || chosen.len() == 1 && in_software(&devices);
+        Ok(measured(found, &rating, watts, kernels))
+    };
+    chosen.iter().map(|found| measure(found)).collect()
 }
 
-/// The device that is named, or the first that is no software, or the processor.
-fn choose<'a>(devices: &'a [Device], wanted: Option<&str>) -> Option<&'a Device> {
-    match wanted {
-        Some(id) => devices.iter().find(|device| device.id.to_string() == id),
-        None => devices.iter().find(|device| device.kind != Kind::Software),
+/// Whether kernels run here in software alone: then the processor can run them beside everything else.
+fn in_software(devices: &[Device]) -> bool {
+    let mut others = devices.iter().filter(|device| device.id != DeviceId::Cpu).peekable();
+    others.peek().is_some() && others.all(|device| device.kind == Kind::Software)
+}
+
+/// The devices that are named, or all that are no software, and of those the processor only if there is
+/// no other.
+fn choose<'a>(devices: &'a [Device], wanted: &[String]) -> Result<Vec<&'a Device>, Complaint> {
+    if wanted.is_empty() {
+        let cards = devices.iter().filter(|it| !matches!(it.kind, Kind::Software | Kind::Cpu));
+        let cards: Vec<_> = cards.collect();
+        let processor = devices.iter().filter(|device| device.id == DeviceId::Cpu);
+        return Ok(if cards.is_empty() { processor.collect() } else { cards });
     }
+    let mut chosen: Vec<&Device> = Vec::new();
+    for id in wanted {
+        let found = devices.iter().find(|device| device.id.to_string() == *id);
+        let found = found.ok_or_else(|| {
+            let ids: Vec<_> = devices.iter().map(|device| device.id.to_string()).collect();
+            let hint = format!("this machine has: {}", ids.join(", "));
+            Complaint::usage(format!("there is no device `{id}`")).hint(hint)
+        })?;
+        if chosen.iter().any(|other| other.id == found.id) {
+            let told = format!("the device `{id}` is named twice");
+            return Err(Complaint::usage(told).hint("name each device once"));
+        }
+        chosen.push(found);
+    }
+    Ok(chosen)
 }
 
 fn measured(
@@ -126,6 +151,7 @@ fn measured(
     let assumed = if is_card { CARD_WATTS } else { PROCESSOR_WATTS };
     let mebibytes = device.memory.map_or(0, |memory| memory.bytes >> 20);
     Measured {
+        id: None,
         device: is_card.then(|| device.id.to_string()),
         name: device.name.clone(),
         class: class(&device.name),
@@ -168,6 +194,7 @@ fn class(name: &str) -> String {
 #[cfg(test)]
 pub(crate) fn sample() -> Measured {
     Measured {
+        id: None,
         device: None,
         name: "Some CPU @ 2.00GHz".to_owned(),
         class: "some-cpu".to_owned(),
@@ -184,6 +211,8 @@ pub(crate) fn sample() -> Measured {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use opengpu_exec::gpu::AdapterId;
+    use opengpu_types::DeviceClass;
 
     #[test]
     fn a_class_is_a_plain_word() {
@@ -194,15 +223,50 @@ mod tests {
         assert!(DeviceClass::new(class(&"long ".repeat(40))).is_ok());
     }
 
+    fn found(id: DeviceId, kind: Kind) -> Device {
+        Device {
+            id,
+            name: "some".to_owned(),
+            kind,
+            api: None,
+            driver: String::new(),
+            vendor: 0,
+            model: 0,
+            pci: None,
+            memory: None,
+            threads: None,
+        }
+    }
+
     #[test]
-    fn a_measured_device_says_what_runs_on_it() {
-        let processor = sample();
-        let device = processor.device().unwrap();
-        assert!(!device.runtimes.has(Runtime::Wgpu));
-        assert_eq!(processor.kinds(), [ProgramKind::Wasm]);
-        let card = Measured { device: Some("vulkan-0".to_owned()), kernels: true, ..sample() };
-        assert!(card.device().unwrap().runtimes.has(Runtime::Wgpu));
-        assert_eq!(card.kinds(), [ProgramKind::Wasm, ProgramKind::Gpu]);
+    fn every_gpu_is_offered_and_the_processor_where_there_is_none() {
+        let gpu = |id: &str, kind| found(DeviceId::Gpu(AdapterId::new(id)), kind);
+        let software = gpu("soft", Kind::Software);
+        let processor = found(DeviceId::Cpu, Kind::Cpu);
+        let ids = |devices: &[Device], wanted: &[&str]| {
+            let wanted: Vec<_> = wanted.iter().map(|id| (*id).to_owned()).collect();
+            let chosen = choose(devices, &wanted).map_err(|complaint| complaint.to_string());
+            chosen.map(|all| all.iter().map(|it| it.id.to_string()).collect::<Vec<_>>())
+        };
+        let cards = [gpu("a", Kind::Discrete), gpu("b", Kind::Integrated)];
+        let all = [&cards[..], &[software.clone(), processor.clone()]].concat();
+        assert_eq!(ids(&all, &[]).unwrap(), ["a", "b"]);
+        assert_eq!(ids(&all, &["cpu", "b"]).unwrap(), ["cpu", "b"]);
+        let plain = [software, processor];
+        assert_eq!(ids(&plain, &[]).unwrap(), ["cpu"]);
+        assert!(ids(&plain, &["a"]).unwrap_err().contains("no device `a`"));
+        assert!(ids(&all, &["a", "a"]).unwrap_err().contains("twice"));
+        assert!(in_software(&plain) && !in_software(&all) && !in_software(&plain[1..]));
+    }
+
+    #[test]
+    fn executors_of_the_processor_use_no_gpu_unless_there_is_only_software() {
+        assert_eq!(sample().for_executors(), Some("cpu".to_owned()));
+        assert_eq!(Measured { kernels: true, ..sample() }.for_executors(), None);
+        let card = Measured { device: Some("a".to_owned()), kernels: true, ..sample() };
+        assert_eq!((card.id(), card.for_executors()), ("a", Some("a".to_owned())));
+        let called = Measured { id: Some("second".to_owned()), ..card };
+        assert_eq!((called.id(), called.for_executors()), ("second", Some("a".to_owned())));
         assert_eq!(whole(1.5, 1e3), 1_500);
         assert_eq!(whole(f64::NAN, 1e3), 0);
     }

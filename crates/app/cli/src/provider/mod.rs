@@ -5,6 +5,7 @@ mod bid;
 mod book;
 mod chain;
 mod control;
+mod devices;
 mod earnings;
 mod folder;
 mod forecast;
@@ -42,7 +43,7 @@ enum Verb {
     /// Say what this machine would bring, before anything is installed.
     #[command(name = "estimate")]
     Forecast(forecast::Arguments),
-    /// Measure the device, and write down what you allow.
+    /// Measure the devices, and write down what you allow.
     Init(Box<init::Arguments>),
     /// Take part in the market until Ctrl-C.
     Start(start::Arguments),
@@ -50,7 +51,7 @@ enum Verb {
     Status,
     /// Show it again every second.
     Top,
-    /// Have the device now: open leases are given back in good standing.
+    /// Have the devices now: open leases are given back in good standing.
     Pause,
     /// Take leases again.
     Resume,

@@ -1,5 +1,6 @@
 //! Where a provider stands, as it is told over the socket and shown to its owner.
 
+use super::devices::{Offering, Shown};
 use crate::output::{lines, percent, table};
 use opengpu_agent::{
     Status,
@@ -33,6 +34,9 @@ pub(crate) struct Report {
     pub(crate) reachable: bool,
     /// How it notices its owner, if it works only while nobody is there.
     pub(crate) owner: Option<String>,
+    /// Its devices.
+    #[serde(default)]
+    pub(crate) devices: Vec<Shown>,
     /// Its open leases.
     pub(crate) leases: Vec<Held>,
     /// Its open bids.
@@ -52,6 +56,9 @@ pub(crate) struct Report {
 pub(crate) struct Held {
     pub(crate) lease: String,
     pub(crate) stage: String,
+    /// Its devices.
+    #[serde(default)]
+    pub(crate) devices: Vec<String>,
     pub(crate) segment: Option<u32>,
     /// Until which segment another provider holds what it made.
     pub(crate) held_until: Option<u32>,
@@ -84,14 +91,25 @@ pub(crate) struct Around {
 
 impl Report {
     /// Of an agent.
-    pub(crate) fn new(account: Address, relay: String, status: &Status, around: Around) -> Self {
+    pub(crate) fn new(
+        account: Address,
+        relay: String,
+        (status, offering): (&Status, &Offering),
+        around: Around,
+    ) -> Self {
         let provider = status.provider.as_ref();
         let leases = status.leases.iter().map(|held| Held {
             lease: held.lease.to_string(),
             stage: stage(held.stage).to_owned(),
+            devices: held.devices.map_or_else(Vec::new, |(offer, it)| offering.ids(offer, &it)),
             segment: held.segment.map(|segment| segment.0),
             held_until: held.held.map(|segment| segment.0),
         });
+        let leases: Vec<_> = leases.collect();
+        let lease_of = |id: &str| {
+            let held = leases.iter().find(|held| held.devices.iter().any(|it| it == id));
+            held.map(|held| held.lease.clone())
+        };
         let on_chain = provider.map(|provider| match provider.status {
             ProviderStatus::Active => "active",
             ProviderStatus::Draining => "draining",
@@ -110,7 +128,8 @@ impl Report {
             relay,
             reachable: around.reachable,
             owner: around.sight.map(|sight| noticed(sight).to_owned()),
-            leases: leases.collect(),
+            devices: offering.shown(lease_of),
+            leases,
             bids: status.bids.iter().map(Placed::new).collect(),
             stored_bytes: status.stored,
             held_bytes: status.holding,
@@ -145,14 +164,24 @@ impl Report {
         if self.owner.as_ref().is_some_and(|it| *it != noticed(Sight::Inputs)) {
             text.push_str(&format!("\n\n{UNSEEN}"));
         }
+        if !self.devices.is_empty() {
+            let rows = self.devices.iter().map(|it| {
+                let lease = it.lease.clone().unwrap_or_else(|| "-".to_owned());
+                let Shown { device, name, class, offer, watts, .. } = it.clone();
+                [device, name, class, offer.to_string(), format!("{watts} W"), lease]
+            });
+            let head = ["device", "name", "class", "offer", "draws", "lease"];
+            text.push_str(&format!("\n\n{}", table(head, rows)));
+        }
         if !self.leases.is_empty() {
             let rows = self.leases.iter().map(|held| {
                 let segment = held.segment.map_or_else(|| "-".to_owned(), |it| it.to_string());
                 let until = held.held_until.map(|it| format!("until {it}"));
                 let elsewhere = until.unwrap_or_else(|| "nothing".to_owned());
-                [held.lease.clone(), held.stage.clone(), segment, elsewhere]
+                let devices = held.devices.join(" ");
+                [held.lease.clone(), held.stage.clone(), devices, segment, elsewhere]
             });
-            let head = ["lease", "stage", "segment", "held elsewhere"];
+            let head = ["lease", "stage", "devices", "segment", "held elsewhere"];
             text.push_str(&format!("\n\n{}", table(head, rows)));
         }
         if !self.bids.is_empty() {
@@ -247,7 +276,8 @@ fn standing(status: &Status, around: Around) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use opengpu_agent::LeaseStatus;
+    use crate::provider::measure::{Measured, sample};
+    use opengpu_agent::{LeaseStatus, core::Devices};
     use opengpu_types::{Amount, Digest, LeaseId, SegmentIndex, TaskId};
 
     const AROUND: Around = Around { open: true, reachable: true, idle_only: false, sight: None };
@@ -259,7 +289,9 @@ mod tests {
         let full = Status { full: true, ..Status::default() };
         assert_eq!(standing(&full, AROUND), "idle because the disk is full");
         let lease = LeaseId { task: TaskId(Digest([1; 32])), number: 0 };
-        let held = |stage| LeaseStatus { lease, stage, segment: Some(SegmentIndex(3)), held: None };
+        let devices = Some((0, Devices::NONE.with(1)));
+        let segment = Some(SegmentIndex(3));
+        let held = |stage| LeaseStatus { lease, stage, devices, segment, held: None };
         status.leases = vec![held(Stage::Settling)];
         assert!(standing(&status, AROUND).contains("begins or ends"));
         status.leases = vec![held(Stage::Settling), held(Stage::Running)];
@@ -272,16 +304,24 @@ mod tests {
             stage: BidStage::Sealed,
         };
         status.bids = vec![bid, BidStatus { by_hand: false, ..bid }];
-        let report = Report::new(Address::ZERO, String::new(), &status, AROUND);
+        let second = Measured { id: Some("second".to_owned()), ..sample() };
+        let offering = Offering::new(&[sample(), second], &[]).unwrap();
+        let new = |status: &Status, around| {
+            Report::new(Address::ZERO, String::new(), (status, &offering), around)
+        };
+        let report = new(&status, AROUND);
+        assert_eq!(report.devices[0].lease, None, "{report:?}");
+        assert_eq!(report.devices[1].lease, Some(lease.to_string()), "{report:?}");
+        assert_eq!(report.leases[0].devices, ["second"]);
         let told = report.text();
         assert!(told.contains("you") && told.contains("policy"), "who bids is told: {told}");
         assert!(report.text().contains("being settled"), "{}", report.text());
         assert!(report.text().contains("nothing"), "that nothing is held is told");
         status.leases = vec![LeaseStatus { held: Some(SegmentIndex(2)), ..held(Stage::Running) }];
-        let until = Report::new(Address::ZERO, String::new(), &status, AROUND);
+        let until = new(&status, AROUND);
         assert!(until.text().contains("until 2"), "{}", until.text());
         let blind = Around { sight: Some(Sight::Nothing), ..AROUND };
-        let blind = Report::new(Address::ZERO, String::new(), &status, blind).text();
+        let blind = new(&status, blind).text();
         assert!(blind.contains("never noticed") && blind.contains("usermod"), "{blind}");
         let json = serde_json::to_string(&report).unwrap();
         assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);

@@ -19,18 +19,23 @@ use serde::Deserialize;
 use std::{fmt::Write as _, net::SocketAddr, str::FromStr};
 
 /// The lines of the file: name, meaning, and an example where nothing need be said.
-const ABOUT: [(&str, &str, &str); 17] = [
-    ("rate", "Least for a second of the device.", "\"0.001 oGPU\""),
+const ABOUT: [(&str, &str, &str); 18] = [
+    ("devices", "Devices that are offered, of those in device.json; all of them if empty.", ""),
+    ("rate", "Least for a second of a device.", "\"0.001 oGPU\""),
     ("kilowatt-hour", "Or: what a kilowatt-hour costs you.", "\"0.30 USD\""),
     ("margin", "What you want beside it, as a part of it.", "\"50%\""),
     ("kinds", "Programs that may run here: wasm, gpu, llm, native, onnx, train.", ""),
     ("trusts", "How far clients may have the work checked.", ""),
     ("longest", "Longest lease.", ""),
-    ("most-leases", "Most leases at once.", ""),
+    (
+        "most-leases",
+        "Most leases at once that are bid for; what is awarded at once takes any free device.",
+        "",
+    ),
     ("hours", "When leases are taken, such as \"mon-fri 18-24\"; always if empty.", ""),
     ("clock-ahead-minutes", "Minutes by which your clock is ahead of UTC, for the hours.", ""),
     ("idle-only", "Work only while nobody is at this machine.", ""),
-    ("region", "Where the device is, such as \"eu\".", ""),
+    ("region", "Where the devices are, such as \"eu\".", ""),
     ("denied", "Clients for which it does not work.", ""),
     ("reliability", "Least reliability of a client.", ""),
     ("relay", "Relay through which clients reach it.", "\"https://relay.example\""),
@@ -50,6 +55,8 @@ const fn usual_hold() -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Settings {
+    #[serde(default)]
+    pub(crate) devices: Vec<String>,
     pub(crate) rate: Option<String>,
     pub(crate) kilowatt_hour: Option<String>,
     pub(crate) margin: Option<String>,
@@ -98,9 +105,10 @@ impl Settings {
     }
 
     /// What stands in the file, in the sequence of [`ABOUT`].
-    fn values(&self) -> [Option<String>; 17] {
+    fn values(&self) -> [Option<String>; 18] {
         let quoted = |value: &Option<String>| value.as_deref().map(toml_text);
         [
+            Some(list(&self.devices)),
             quoted(&self.rate),
             quoted(&self.kilowatt_hour),
             quoted(&self.margin),
@@ -219,6 +227,7 @@ fn list(words: &[String]) -> String {
 #[cfg(test)]
 pub(crate) fn sample() -> Settings {
     Settings {
+        devices: vec!["cpu".to_owned()],
         rate: Some("0.001 oGPU".to_owned()),
         kilowatt_hour: None,
         margin: None,
@@ -265,8 +274,9 @@ mod tests {
         assert_eq!(Settings::read(&power.write()).unwrap(), power);
         assert!(matches!(power.floor().unwrap(), Floor::Power { .. }));
         // A file from before says nothing of it.
-        let older = Settings::read(&settings.write().replace("hold-gib = 2", "")).unwrap();
-        assert_eq!(older, Settings { hold_gib: HOLD_GIB, ..settings });
+        let text = settings.write().replace("hold-gib = 2", "");
+        let older = Settings::read(&text.replace("devices = [\"cpu\"]", "")).unwrap();
+        assert_eq!(older, Settings { hold_gib: HOLD_GIB, devices: Vec::new(), ..settings });
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::{
     book::Book,
     chain::NodeChain,
     control::{Wanted, listen, serve},
+    devices::Offering,
     folder::Folder,
     report::{Around, Report, word},
     settings::Settings,
@@ -30,7 +31,7 @@ use opengpu_agent::{
 };
 use opengpu_exec::Launch;
 use opengpu_link::Quota;
-use opengpu_types::{Address, Amount, Millis};
+use opengpu_types::{Address, Amount, Failure, Millis};
 use serde_json::{Value, json};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
@@ -70,7 +71,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(context: &Context, folder: &Folder, arguments: &Arguments) -> Result<()> {
-    let (settings, measured) = (folder.settings()?, folder.measured()?);
+    let settings = folder.settings()?;
+    let offering = Offering::new(&folder.measured()?, &settings.devices)?;
     let _lock = folder.lock()?;
     let wallet = context.wallet_name(arguments.wallet.as_deref()).map_err(|_| {
         Complaint::usage("which key is the provider's?").hint("name one with --wallet")
@@ -83,25 +85,26 @@ pub(crate) fn run(context: &Context, folder: &Folder, arguments: &Arguments) -> 
     }
     node::log(DEFAULT_LOG);
     let chain = Arc::new(NodeChain::open(context.rpc.clone(), owner, sponsor)?);
-    let config = config(folder, &settings, measured.device.clone())?;
+    let config = config(folder, &settings, &offering)?;
     let policy = config.policy.clone();
     let agent = Agent::start(config, Arc::clone(&chain) as Arc<dyn Chain>, presence(&settings))?;
     let agent = Arc::new(agent);
     agent.wish(kept_wish(folder));
-    agent.announce(&[measured.device()?], arguments.stake).map_err(announcing)?;
+    agent.announce(&offering.devices(), arguments.stake).map_err(announcing)?;
     let desk = Desk {
         agent: Arc::downgrade(&agent),
         account: chain.account(),
         folder: folder.clone(),
         hours: policy.hours,
         idle_only: policy.idle_only,
+        offering: offering.clone(),
     };
     let listener = listen(&folder.socket())?;
     spawn("provider-socket", move || serve(&listener, |wanted| desk.answer(&wanted)))?;
     let book = Book::open(folder)?;
     let (book_chain, book_stop) = (Arc::clone(&chain), Arc::clone(&stop));
     let book = spawn("provider-book", move || book.keep(&*book_chain, &book_stop))?;
-    ready(context, &agent, chain.account())?;
+    ready(context, &agent, chain.account(), offering.count())?;
     while !stop.load(Ordering::SeqCst) {
         thread::sleep(LOOK_EVERY);
     }
@@ -114,22 +117,27 @@ pub(crate) fn run(context: &Context, folder: &Folder, arguments: &Arguments) -> 
     Ok(())
 }
 
-fn ready(context: &Context, agent: &Agent, account: Address) -> Result<()> {
+fn ready(context: &Context, agent: &Agent, account: Address, devices: usize) -> Result<()> {
     let relay = agent.contact().relay.as_str().to_owned();
-    let data = json!({ "ready": true, "account": account.to_string(), "relay": relay });
+    let own = match devices {
+        1 => "its device".to_owned(),
+        devices => format!("its {devices} devices"),
+    };
+    let account = account.to_string();
+    let data = json!({ "ready": true, "account": account, "relay": relay, "devices": devices });
     context.output.show_line(&data, |_| match relay.as_str() {
-        "" => format!("Ready: {account} offers its device, to clients in this network."),
-        relay => format!("Ready: {account} offers its device, through {relay}."),
+        "" => format!("Ready: {account} offers {own}, to clients in this network."),
+        relay => format!("Ready: {account} offers {own}, through {relay}."),
     })
 }
 
-fn config(folder: &Folder, settings: &Settings, device: Option<String>) -> Result<Config> {
+fn config(folder: &Folder, settings: &Settings, offering: &Offering) -> Result<Config> {
     let secrets = folder.secrets()?;
     let launch = Launch {
         program: std::env::current_exe()?,
         arguments: vec![crate::arguments::EXECUTOR.into()],
         threads: None,
-        device,
+        device: None,
         reads: Vec::new(),
         writes: Vec::new(),
     };
@@ -137,6 +145,7 @@ fn config(folder: &Folder, settings: &Settings, device: Option<String>) -> Resul
     opengpu_client::wallet::create_folder(&state)?;
     let mut config = Config::new(state, link, *secrets.sealing, launch, settings.policy()?);
     config.previous_sealing = secrets.previous.iter().map(|seed| **seed).collect();
+    config.devices = offering.for_executors();
     config.quota = Quota::of(settings.quota_gib.saturating_mul(1 << 30));
     config.hold = settings.hold_gib.saturating_mul(1 << 30);
     Ok(config)
@@ -178,11 +187,17 @@ fn announcing(error: AnnounceError) -> Complaint {
     let told = format!("the provider cannot be announced: {error}");
     let complaint = Complaint::new(Exit::Failed, told);
     match error {
+        AnnounceError::Refused(Failure::OfferInUse) => complaint.hint(
+            "start it once more with the devices and ratings of before (provider.toml, device.json), \
+             and change them when its leases have ended",
+        ),
         AnnounceError::Chain(_) | AnnounceError::Refused(_) => complaint.hint(
             "an account without tokens needs `--sponsor NAME`, or on a local network \
              `opengpu dev faucet ADDRESS AMOUNT`",
         ),
-        AnnounceError::Offers(_) => complaint.hint("see `kinds` and `rate` in provider.toml"),
+        AnnounceError::Offers(_) => {
+            complaint.hint("see `devices`, `kinds` and `rate` in provider.toml")
+        }
         AnnounceError::Relay => complaint.hint("see `relay` in provider.toml"),
     }
 }
@@ -205,6 +220,7 @@ struct Desk {
     folder: Folder,
     hours: opengpu_agent::hours::Hours,
     idle_only: bool,
+    offering: Offering,
 }
 
 impl Desk {
@@ -237,7 +253,7 @@ impl Desk {
         let sight = self.idle_only.then(sight);
         let (open, reachable) = (self.hours.contains(now()), agent.is_reachable());
         let around = Around { open, reachable, idle_only: self.idle_only, sight };
-        Report::new(self.account, relay, &status, around)
+        Report::new(self.account, relay, (&status, &self.offering), around)
     }
 }
 

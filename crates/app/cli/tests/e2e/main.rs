@@ -14,6 +14,7 @@ mod clocks;
 mod commands;
 mod deaths;
 mod dev;
+mod devices;
 mod disk;
 mod faults;
 mod idle;

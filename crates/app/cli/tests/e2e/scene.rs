@@ -162,8 +162,13 @@ impl Scene {
 
     /// The folder and the wallet of a provider.
     pub(crate) fn init_provider(&self, name: &str) {
+        self.init_provider_with(name, &[]);
+    }
+
+    /// The same with more that is said about it.
+    pub(crate) fn init_provider_with(&self, name: &str, more: &[&str]) {
         let init = ["provider", "init", "--data", name, "--rate", "0.001 oGPU", "--seconds", "1"];
-        let made = self.run(&[&init[..], &["--relay", &self.relay]].concat());
+        let made = self.run(&[&init[..], &["--relay", &self.relay], more].concat());
         assert_eq!(made.status.code(), Some(0), "{}", text(&made));
         let wallet = ["wallet", "new", name, "--no-passphrase", "--show-phrase"];
         assert_eq!(self.run(&wallet).status.code(), Some(0));

@@ -1,7 +1,7 @@
 //! A bid: sealed, kept, opened. One that is not opened costs its pledge.
 
 use super::{Answer, BidStage, Core, Effect, Settings, Subject};
-use crate::policy::Why;
+use crate::policy::{Open, Why};
 use opengpu_market::auction::seal;
 use opengpu_market::fit::Mismatch;
 use opengpu_market::overtime;
@@ -244,10 +244,10 @@ impl Core {
             return Ok(());
         }
         let provider = self.provider.as_ref().ok_or(Why::NotActive)?;
-        let open = self.leases.len().saturating_add(self.bids.len());
+        let open = self.open();
         let (account, market) = (self.settings.account, &self.settings.market);
         let market = (market, self.now);
-        let bid = self.settings.policy.rate_for(task, (&account, provider), open, market)?;
+        let bid = self.settings.policy.rate_for(task, (&account, provider), &open, market)?;
         if self.must_leave() || self.full {
             return Err(Why::NotActive);
         }
@@ -259,6 +259,19 @@ impl Core {
         }
         self.place(id, task.phase, Sealed { offer: bid.offer, rate: bid.rate, salt }, effects);
         Ok(())
+    }
+
+    /// What it has open, and what its bids may add to that.
+    fn open(&self) -> Open {
+        let leases = self.leases.len().saturating_add(self.bids.len());
+        let mut open = Open { leases, ..Open::default() };
+        for (id, bid) in &self.bids {
+            let auction = self.auctions.get(id);
+            let devices = auction.map_or(1, |it| it.task.spec.requirements.devices);
+            let sum = open.bid_for.entry(bid.sealed.offer).or_default();
+            *sum = sum.saturating_add(u32::from(devices));
+        }
+        open
     }
 
     /// Keeps a bid, then sends it.
@@ -294,8 +307,12 @@ fn passes(why: &Why) -> bool {
     match why {
         Why::Busy | Why::NotActive | Why::TooLarge => true,
         Why::Unfit(reasons) => reasons.iter().all(|it| matches!(it, Mismatch::Busy { .. })),
-        Why::TooSlow | Why::TooCheap | Why::NotRun | Why::Known | Why::Refused | Why::Crowded => {
-            false
-        }
+        Why::TooSlow
+        | Why::TooCheap
+        | Why::NotRun
+        | Why::OneDevice(_)
+        | Why::Known
+        | Why::Refused
+        | Why::Crowded => false,
     }
 }

@@ -1,6 +1,6 @@
 //! One lease of the provider: from the award to the end that the chain gives it.
 
-use super::{Answer, Effect, How, Settings, Subject, all_in};
+use super::{Answer, Devices, Effect, How, Settings, Subject};
 use crate::policy::runs_here;
 use opengpu_market::overtime;
 use opengpu_types::{
@@ -26,6 +26,8 @@ pub struct Kept {
     pub salt: [u8; 32],
     /// The last word, if it was perhaps sent; its output is not sealed.
     pub last_word: Option<Commitment>,
+    /// Devices of its offer on which it ran.
+    pub devices: Devices,
 }
 
 /// Where a lease stands.
@@ -80,12 +82,18 @@ struct Chained {
     longest: Millis,
     /// When its time is so nearly over that it is left, and when it is over; never for a rental.
     leaves: Option<(Millis, Millis)>,
+    /// Of which offer, and how many of its devices.
+    demand: (u8, u8),
 }
 
 /// A lease.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     stage: Stage,
+    /// What it has of its offer; none if it must wait for them.
+    pub(super) devices: Devices,
+    /// Whether it was started and has not ended.
+    pub(super) runs: bool,
     chained: Option<Chained>,
     /// Whether the chain has it no more.
     gone: bool,
@@ -121,6 +129,8 @@ impl Held {
     const fn at(stage: Stage) -> Self {
         Self {
             stage,
+            devices: Devices::NONE,
+            runs: false,
             chained: None,
             gone: false,
             salt: [0; 32],
@@ -141,8 +151,8 @@ impl Held {
     }
 
     pub(super) const fn restored(kept: Kept) -> Self {
-        let Kept { salt, last_word } = kept;
-        Self { salt, last_word, reached: last_word, ..Self::at(Stage::Restored) }
+        let Kept { salt, last_word, devices } = kept;
+        Self { salt, last_word, reached: last_word, devices, ..Self::at(Stage::Restored) }
     }
 
     /// One of which the disk has nothing that can be read.
@@ -156,6 +166,11 @@ impl Held {
 
     pub(super) const fn reached(&self) -> Option<&Commitment> {
         self.reached.as_ref()
+    }
+
+    /// Of which offer it is, and how many of its devices it wants, once the chain was seen.
+    pub(super) fn demand(&self) -> Option<(u8, u8)> {
+        self.chained.map(|chained| chained.demand)
     }
 
     pub(super) const fn is_sending(&self) -> bool {
@@ -184,6 +199,7 @@ impl Held {
             runs_here: runs_here(task),
             longest: task.spec.requirements.longest,
             leaves: overtime::leaves_at(task, lease).zip(overtime::ends_at(task, lease)),
+            demand: (lease.offer, task.spec.requirements.devices.max(1)),
         });
         let seen = lease.commitment.map(|commitment| commitment.reached.index);
         self.committed = self.committed.max(seen);
@@ -226,6 +242,7 @@ impl Held {
     }
 
     pub(super) fn ended(&mut self, commitment: Option<Commitment>, how: How) {
+        self.runs = false;
         if !self.is_running() {
             return;
         }
@@ -336,8 +353,12 @@ impl Held {
                 Stage::Closing
             } else if halt {
                 Stage::Leaving { leave: Leave::OwnerReturned }
+            } else if self.devices.is_empty() {
+                // A run whose lease is closed has not ended yet.
+                Stage::Restored
             } else {
-                effects.push(Effect::Start { lease: id });
+                effects.push(Effect::Start { lease: id, devices: self.devices });
+                self.runs = true;
                 Stage::Running
             };
         }
@@ -454,4 +475,10 @@ impl Held {
         let rest = (self.rest > turn.now).then_some(self.rest);
         super::earlier(own, rest)
     }
+}
+
+/// Whether every copy of a task is in.
+fn all_in(task: &Task, copies: u8) -> bool {
+    let committed = |lease: &&Lease| matches!(lease.phase, LeasePhase::Opening { .. });
+    task.leases.iter().filter(committed).count() >= usize::from(copies)
 }

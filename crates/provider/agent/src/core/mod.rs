@@ -19,19 +19,22 @@
 //!   late; one that it briefs wrongly is given back at once, and nobody is to blame.
 
 mod bid;
+mod devices;
 mod lease;
 mod sight;
 
 pub use bid::Sealed;
+pub use devices::Devices;
 pub use lease::{Kept, Stage};
 pub use sight::{BidStage, BidStatus, Hand, NoHand, Prospect, Question, Reply, Sighting};
 
 use crate::policy::{Policy, Why};
 use bid::HeldBid;
+use devices::Seat;
 use lease::Held;
 use opengpu_types::{
-    Address, ChainId, Commitment, Failure, LeaseId, LeasePhase, MarketOperation, MarketParameters,
-    Millis, Provider, ProviderStatus, Task, TaskId,
+    Address, ChainId, Commitment, Failure, LeaseId, MarketOperation, MarketParameters, Millis,
+    Provider, ProviderStatus, Task, TaskId,
 };
 use sight::Sight;
 use std::collections::{BTreeMap, BTreeSet};
@@ -229,6 +232,8 @@ pub enum Effect {
     Start {
         /// Which lease.
         lease: LeaseId,
+        /// On which devices of its offer.
+        devices: Devices,
     },
     /// End a run at the next boundary.
     PauseRun {
@@ -296,6 +301,8 @@ pub struct Core {
     sight: Sight,
     /// Leases that were forgotten, while an old look may still show them open.
     closed: BTreeSet<LeaseId>,
+    /// What runs still hold whose leases are closed.
+    ending: BTreeMap<LeaseId, Seat>,
     heard: Millis,
     own: Own,
 }
@@ -329,6 +336,7 @@ impl Core {
             auctions: BTreeMap::new(),
             sight: Sight::new(),
             closed: BTreeSet::new(),
+            ending: BTreeMap::new(),
             heard: Millis(0),
             own: Own { beating: false, draining: None, rest: Millis(0) },
         }
@@ -386,6 +394,7 @@ impl Core {
                 self.with(lease, |held| held.reach(commitment));
             }
             Input::Ended { lease, commitment, how } => {
+                self.ending.remove(&lease);
                 self.with(lease, |held| held.ended(commitment, how));
             }
             Input::OwnerBack => self.owner = true,
@@ -495,6 +504,7 @@ impl Core {
 
     /// Everything that follows from where things stand.
     fn decide(&mut self, effects: &mut Vec<Effect>) {
+        self.allot();
         let mut wake = None;
         let turn = lease::Turn {
             settings: &self.settings,
@@ -511,10 +521,7 @@ impl Core {
             }
             wake = earlier(wake, held.wake(&turn));
         }
-        for id in gone {
-            self.leases.remove(&id);
-            self.closed.insert(id);
-        }
+        self.let_go(gone);
         self.bids.retain(|id, bid| {
             let stays = bid.act(&self.settings, *id, self.now, effects);
             wake = earlier(wake, bid.wake());
@@ -587,13 +594,6 @@ fn earlier(one: Option<Millis>, other: Option<Millis>) -> Option<Millis> {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
     }
-}
-
-/// Whether every copy of a task is in.
-fn all_in(task: &Task, copies: u8) -> bool {
-    let committed =
-        |lease: &&opengpu_types::Lease| matches!(lease.phase, LeasePhase::Opening { .. });
-    task.leases.iter().filter(committed).count() >= usize::from(copies)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 
 use super::bid::HeldBid;
 use super::{Core, Effect, MarketOperation, Sealed, Settings};
-use crate::policy::{Why, against, reliability, runs_here};
+use crate::policy::{Why, against, reliability, why_not_run};
 use opengpu_market::{demand, score::Breakdown};
 use opengpu_types::{
     Amount, Failure, Millis, Offered, Permille, Provider, ProviderStatus, Task, TaskId, TaskPhase,
@@ -387,8 +387,8 @@ impl Core {
         let active = |it: &&Provider| it.status == ProviderStatus::Active && !self.must_leave();
         let provider = self.provider.as_ref().filter(active);
         let provider = provider.ok_or(NoHand::Against(Why::NotActive))?;
-        if !runs_here(task) {
-            return Err(NoHand::Against(Why::NotRun));
+        if let Some(why) = why_not_run(task) {
+            return Err(NoHand::Against(why));
         }
         if task.leases.iter().any(|lease| lease.provider == self.settings.account) {
             return Err(NoHand::Against(Why::Known));

@@ -8,11 +8,13 @@ use crate::fixture;
 use crate::hours::Hours;
 use opengpu_crypto::Digest;
 use opengpu_types::{
-    ArtifactId, Checkpoint, Class, CloseReason, Ending, Leave, List, SegmentIndex, TaskPhase, Usage,
+    ArtifactId, Checkpoint, Class, CloseReason, Ending, LeasePhase, Leave, List, SegmentIndex,
+    TaskPhase, Usage,
 };
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
+mod devices;
 mod disk;
 mod hand;
 
@@ -210,7 +212,7 @@ impl World {
 
     fn brief(&mut self) {
         if self.core.leases().any(|(_, stage, _)| matches!(stage, Stage::Awarded { .. })) {
-            self.kept.insert(LEASE, Kept { salt: [3; 32], last_word: None });
+            self.kept.insert(LEASE, Kept { salt: [3; 32], ..Kept::default() });
             self.tell(Input::Briefed { lease: LEASE, salt: [3; 32] });
         }
     }

@@ -10,6 +10,7 @@
 )]
 
 mod client;
+mod devices;
 mod holders;
 mod judged;
 mod owners;
@@ -17,6 +18,7 @@ mod readers;
 mod village;
 
 use client::{Client, SEGMENTS};
+use devices::two_leases_run_at_once_each_on_its_own_device_also_after_a_restart;
 use holders::{
     a_commitment_does_not_wait_for_a_holder_that_is_gone,
     another_provider_goes_on_from_what_a_holder_has,
@@ -77,6 +79,7 @@ tests!(
     what_a_program_says_is_for_its_client_unless_a_predicate_decides,
     a_provider_drains_and_works_again_as_its_owner_wishes,
     keys_of_a_provider_change_while_its_leases_go_on,
+    two_leases_run_at_once_each_on_its_own_device_also_after_a_restart,
     whom_the_eyes_of_a_task_allow_runs_a_segment_again_and_nobody_else,
 );
 
@@ -146,6 +149,7 @@ fn device() -> Device {
         rating: Rating { floats: 1_000, integers: 1_000, products: 1_000, memory: 1_000 },
         precisions: Set::of(&[Precision::F32]),
         runtimes: Set::of(&[Runtime::Cpu]),
+        kinds: Set::all(),
         watts: 100,
     }
 }
@@ -271,6 +275,8 @@ fn start_on(chain: Arc<dyn Chain>, setup: Setup, folder: &Path, owner: Owner) ->
     let config = Config {
         brief: Millis(20_000),
         previous_sealing: (0..turn).map(sealing).collect(),
+        // Two of one class, as far as there are two.
+        devices: vec![vec![Some("cpu".to_owned()); 2]],
         ..Config::new(folder.to_owned(), link, sealing(turn), launch(), policy)
     };
     Agent::start(config, chain, Box::new(owner)).unwrap()

@@ -141,6 +141,7 @@ impl Agent {
             rating: Rating { floats: 1_000, integers: 1_000, products: 1_000, memory: 1_000 },
             precisions: Set::of(&[Precision::F32]),
             runtimes: Set::of(&[Runtime::Cpu]),
+            kinds: Set::all(),
             watts: 100,
         };
         let settings = Settings {
@@ -389,7 +390,7 @@ impl Agent {
                 self.outbox.push_back((subject, operation));
                 Ok(())
             }
-            Effect::Start { lease } => return self.start(shadow, lease),
+            Effect::Start { lease, .. } => return self.start(shadow, lease),
             Effect::PauseRun { lease } => {
                 if let Some(run) = self.runs.get_mut(&lease) {
                     run.paused = true;

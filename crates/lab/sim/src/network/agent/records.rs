@@ -77,7 +77,7 @@ impl Records {
     }
 
     pub(super) fn brief(&mut self, id: LeaseId, salt: [u8; 32]) -> Result<(), Full> {
-        let kept = Kept { salt, last_word: None };
+        let kept = Kept { salt, ..Kept::default() };
         self.write()?.leases.insert(id, Record { kept, reached: 0 });
         Ok(())
     }

@@ -1,0 +1,245 @@
+//! Devices of offers against a small model of the chain: whatever ends when, a device is in one lease.
+
+use super::*;
+use opengpu_types::{Offered, ProgramKind};
+
+/// Devices of each offer.
+const OFFERS: [u8; 2] = [3, 1];
+
+/// A lease that the chain has open, or a run that has not ended.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    offer: u8,
+    wanted: u8,
+    closed: bool,
+    briefed: bool,
+    /// Where it runs.
+    runs: Option<Devices>,
+}
+
+struct Market {
+    core: Core,
+    leases: BTreeMap<LeaseId, Open>,
+    kept: BTreeMap<LeaseId, Kept>,
+    /// Where a lease ran before a crash.
+    before: BTreeMap<LeaseId, Devices>,
+    count: u8,
+}
+
+fn id(number: u8) -> LeaseId {
+    LeaseId { task: TaskId(Digest([number; 32])), number: 0 }
+}
+
+fn provider(leases: Vec<LeaseId>) -> Provider {
+    let devices = OFFERS.map(|count| crate::policy::Device { count, ..fixture::device() });
+    let offers = fixture::policy().offers(&devices).unwrap().into_vec();
+    let list = |offer| Offered { offer, leased: 0, pace: 1000, shelf: 0 };
+    let offers = List::new(offers.into_iter().map(list).collect()).unwrap();
+    Provider { offers, leases: List::new(leases).unwrap(), ..fixture::provider() }
+}
+
+fn task(open: &Open) -> Task {
+    let mut task = fixture::leased();
+    task.spec.requirements.devices = open.wanted;
+    task.spec.requirements.kind = ProgramKind::Gpu;
+    let lease = task.leases.get_mut(0).unwrap();
+    lease.offer = open.offer;
+    if open.closed {
+        lease.phase = LeasePhase::Closed { reason: CloseReason::Cancelled };
+    }
+    task
+}
+
+impl Market {
+    fn new() -> Self {
+        let (leases, kept, before) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { core: Core::new(settings()), leases, kept, before, count: 0 }
+    }
+
+    fn tell(&mut self, input: Input) {
+        for effect in self.core.apply(Millis(1), input) {
+            match effect {
+                Effect::Start { lease, devices } => self.start(lease, devices),
+                Effect::Forget { lease } => drop(self.kept.remove(&lease)),
+                // It ends when the test says so.
+                _ => {}
+            }
+        }
+    }
+
+    fn start(&mut self, lease: LeaseId, devices: Devices) {
+        let open = self.leases[&lease];
+        assert!(open.runs.is_none() && !open.closed, "{lease}: {open:?}");
+        assert_eq!(devices.count(), usize::from(open.wanted), "as many as it pays for");
+        let all = OFFERS[usize::from(open.offer)];
+        assert!(devices.iter().all(|number| number < all), "{devices:?} of {all}");
+        for (other, it) in self.leases.iter().filter(|(_, it)| it.offer == open.offer) {
+            let meets = it.runs.is_some_and(|runs| runs.meets(&devices));
+            assert!(!meets, "{lease} and {other} on one device: {:?}", self.leases);
+        }
+        if let Some(before) = self.before.remove(&lease) {
+            assert_eq!(before, devices, "a restart changes nothing");
+        }
+        self.leases.get_mut(&lease).unwrap().runs = Some(devices);
+        self.kept.get_mut(&lease).unwrap().devices = devices;
+    }
+
+    fn look(&mut self) {
+        let open = self.leases.iter().filter(|(_, it)| !it.closed).map(|(id, _)| *id);
+        let provider = Some(Box::new(provider(open.collect())));
+        let tasks = self.leases.iter().map(|(id, it)| (id.task, Some(task(it)))).collect();
+        self.tell(Input::Seen { provider, tasks });
+    }
+
+    /// The chain leases no more of an offer than is free.
+    fn award(&mut self, offer: u8, wanted: u8) {
+        let leased = self.leases.values().filter(|it| !it.closed && it.offer == offer);
+        let leased: u8 = leased.map(|it| it.wanted).sum();
+        if leased + wanted > OFFERS[usize::from(offer)] {
+            return;
+        }
+        self.count += 1;
+        let open = Open { offer, wanted, closed: false, briefed: false, runs: None };
+        self.leases.insert(id(self.count), open);
+    }
+
+    fn brief(&mut self, lease: LeaseId) {
+        let Some(open) = self.leases.get_mut(&lease) else { return };
+        let known = self.core.leases.contains_key(&lease);
+        if known && !open.briefed && !open.closed {
+            open.briefed = true;
+            self.kept.insert(lease, Kept { salt: [3; 32], ..Kept::default() });
+            self.tell(Input::Briefed { lease, salt: [3; 32] });
+        }
+    }
+
+    fn close(&mut self, lease: LeaseId) {
+        if let Some(open) = self.leases.get_mut(&lease) {
+            open.closed = true;
+        }
+    }
+
+    /// A run ends only after its lease is seen to be closed: what it says before is no matter here.
+    fn end(&mut self, lease: LeaseId) {
+        let Some(open) = self.leases.get(&lease).copied() else { return };
+        // The chain shows a closed lease as long as somebody asks for it.
+        if open.closed && !self.core.leases.contains_key(&lease) {
+            self.leases.remove(&lease);
+            if open.runs.is_some() {
+                let (commitment, how) = (None, How::Halted);
+                self.tell(Input::Ended { lease, commitment, how });
+            }
+        }
+    }
+
+    fn crash(&mut self) {
+        self.core = Core::new(settings());
+        for (id, open) in &mut self.leases {
+            if let Some(devices) = open.runs.take().filter(|_| !open.closed) {
+                self.before.insert(*id, devices);
+            }
+        }
+        self.leases.retain(|_, open| !open.closed);
+        let (leases, spoiled, bids) = (self.kept.clone(), BTreeSet::new(), BTreeMap::new());
+        self.tell(Input::Restored { leases, spoiled, bids });
+        self.look();
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Award(u8, u8),
+    Brief(u8),
+    Close(u8),
+    End(u8),
+    Look,
+    Crash,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        3 => (0..2u8, 1..4u8).prop_map(|(offer, wanted)| Act::Award(offer, wanted)),
+        4 => (1..20u8).prop_map(Act::Brief),
+        2 => (1..20u8).prop_map(Act::Close),
+        2 => (1..20u8).prop_map(Act::End),
+        4 => Just(Act::Look),
+        1 => Just(Act::Crash),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_device_is_in_one_lease_and_a_lease_keeps_its_devices(
+        acts in prop::collection::vec(act(), 1..60),
+    ) {
+        let mut market = Market::new();
+        for act in acts {
+            match act {
+                Act::Award(offer, wanted) => market.award(offer, wanted),
+                Act::Brief(number) => market.brief(id(number)),
+                Act::Close(number) => market.close(id(number)),
+                Act::End(number) => market.end(id(number)),
+                Act::Look => market.look(),
+                Act::Crash => market.crash(),
+            }
+        }
+        // Once everything that is over has ended, everything else runs.
+        market.look();
+        for number in 1..=market.count {
+            market.end(id(number));
+            market.brief(id(number));
+        }
+        market.look();
+        for (lease, open) in &market.leases {
+            prop_assert!(open.runs.is_some(), "{} waits for ever: {:?}", lease, market.leases);
+        }
+    }
+}
+
+#[test]
+fn the_devices_of_a_run_that_has_not_ended_are_nobodys() {
+    let mut market = Market::new();
+    market.award(1, 1);
+    market.look();
+    market.brief(id(1));
+    assert!(market.leases[&id(1)].runs.is_some());
+    market.close(id(1));
+    market.award(1, 1);
+    market.look();
+    market.brief(id(2));
+    assert!(market.leases[&id(2)].runs.is_none(), "its device is still in use");
+    assert_eq!(market.core.devices(id(2)), Some((1, Devices::NONE)));
+    market.end(id(1));
+    assert_eq!(market.leases[&id(2)].runs, Some(Devices::NONE.with(0)));
+}
+
+#[test]
+fn what_two_records_claim_has_one_of_them() {
+    let mut market = Market::new();
+    for _ in 0..2 {
+        market.award(0, 1);
+    }
+    let claim = Kept { devices: Devices::NONE.with(2), ..Kept::default() };
+    let gone = Kept { devices: Devices::NONE.with(9), ..Kept::default() };
+    market.award(1, 1);
+    market.kept = BTreeMap::from([(id(1), claim), (id(2), claim), (id(3), gone)]);
+    market.crash();
+    let runs = |number| market.leases[&id(number)].runs;
+    assert_eq!(runs(1), Some(Devices::NONE.with(2)));
+    assert_eq!(runs(2), Some(Devices::NONE.with(0)), "the first that is free");
+    assert_eq!(runs(3), Some(Devices::NONE.with(0)), "its offer has no such device any more");
+}
+
+#[test]
+fn a_lease_of_several_devices_that_cannot_be_used_is_given_back() {
+    let mut leased = fixture::leased();
+    leased.spec.requirements.devices = 2;
+    let mut world = World::new(leased);
+    world.look();
+    world.settle(true);
+    assert_eq!(world.reason(), CloseReason::Released);
+    assert!(world.run.is_none() && world.kept.is_empty());
+    assert!(world.now < settings().brief, "nobody waits for a brief");
+}

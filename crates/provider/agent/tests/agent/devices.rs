@@ -1,0 +1,46 @@
+//! A provider with two devices of one class.
+
+use crate::{LONG, Scene, device, emitted, local};
+use opengpu_agent::core::{Devices, Stage};
+use opengpu_agent::policy::Device;
+use opengpu_types::{Amount, CloseReason, LeaseId, Verdict};
+use std::collections::BTreeMap;
+
+/// Where each lease runs.
+fn running(scene: &Scene) -> BTreeMap<LeaseId, (u8, Devices)> {
+    let leases = scene.agent().status().leases.into_iter();
+    let running = leases.filter(|held| matches!(held.stage, Stage::Running));
+    running.filter_map(|held| Some((held.lease, held.devices?))).collect()
+}
+
+pub(crate) fn two_leases_run_at_once_each_on_its_own_device_also_after_a_restart() {
+    let mut scene = Scene::empty();
+    scene.start();
+    let both = Device { count: 2, ..device() };
+    scene.agent().announce(&[both], Amount::whole(1_000)).unwrap();
+    let leases = [scene.run(LONG), scene.run(LONG)].map(|(lease, _)| lease);
+    let two = || Some(running(&scene)).filter(|running| running.len() == 2);
+    let before = scene.village().until("both to run", two);
+    assert_eq!(before[&leases[0]], (0, Devices::NONE.with(0)));
+    assert_eq!(before[&leases[1]], (0, Devices::NONE.with(1)));
+    for lease in leases {
+        scene.village().until("a checkpoint", || scene.checkpoint(lease));
+        // The next agent knows it by the disk alone.
+        let record = scene.folder.path().join(format!("records/leases/{}-0/devices", lease.task));
+        let numbers: Devices = std::fs::read(record).unwrap().into_iter().collect();
+        assert_eq!(before[&lease].1, numbers);
+    }
+    drop(scene.agent.take());
+    scene.start();
+    let two = || Some(running(&scene)).filter(|running| running.len() == 2);
+    assert_eq!(scene.village().until("both to run again", two), before);
+    let expected = local(LONG);
+    for lease in leases {
+        let session = scene.client.dial(&scene.agent().nearby());
+        let news = scene.client.follow(&session, lease, 0);
+        assert_eq!(emitted(&news), expected);
+        let (reason, verdict, paid) = scene.closed(lease);
+        assert_eq!((reason, verdict), (CloseReason::Completed, Some(Verdict::Upheld)));
+        assert!(!paid.is_zero());
+    }
+}
