@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep_until;
+use tokio::time::{sleep_until, timeout};
 
 /// Between two words of a provider more may lie than between two words of a person.
 const SILENCE: Duration = Duration::from_secs(24 * 3_600);
@@ -28,6 +28,8 @@ const SILENCE: Duration = Duration::from_secs(24 * 3_600);
 const LARGEST_OUTPUT: u64 = 4 << 30;
 /// Bytes of an output for which it is worth to look for others who have it.
 const SHARED: u64 = 4 << 20;
+/// How long that may take: whoever holds it may be slow on purpose, and its provider has it.
+const SHARING: Duration = Duration::from_secs(20);
 /// Frames of news between whoever reads them and whoever hears them.
 const UNHEARD: usize = 64;
 
@@ -198,7 +200,7 @@ impl Companion {
         // A long one comes from its holders as well, if it is over and they have it.
         if parcel.size >= SHARED
             && let Some(rescue) = &self.rescue
-            && rescue.part(Some(&session)).await.is_ok()
+            && matches!(timeout(SHARING, rescue.part(Some(&session))).await, Ok(Ok(())))
         {
             session.close();
             return Ok(());
@@ -291,10 +293,10 @@ impl Companion {
     /// was killed and is back says nothing in the old session; the chain tells first that it goes on.
     async fn follow(&self, session: &Session, record: &Record) -> Result<(), ClientError> {
         let mut memory = self.memory.lock().await;
-        let known = memory.take();
-        let from = known.as_ref().map_or(0, |known| known.count);
+        let from = memory.as_ref().map_or(0, |known| known.count);
         let (mut teller, mut stream) = self.ask_for_news(session, from).await?;
-        let known = known.filter(|known| teller.is_some() && known.teller == teller);
+        // What was heard is known until somebody answers.
+        let known = memory.take().filter(|known| teller.is_some() && known.teller == teller);
         let mut heard = match known {
             Some(known) => known,
             None => {

@@ -154,14 +154,19 @@ impl Rescue {
         provider: Option<&Session>,
     ) -> Result<(), ClientError> {
         let mut sent = Sent::default();
+        let most = self.lease.commitment.map_or(0, |made| made.reached.bytes_out);
         for parcel in &party.parcels {
             let plain = self.open(parcel, search, provider).await?;
             let piece = Piece::read(&plain).ok_or(SessionError::Broken("not a piece"))?;
             sent.cuts.extend(piece.cuts.iter().map(|cut| (cut.segment, cut.end)));
             sent.bytes.extend(piece.bytes);
+            // Whoever has more than the lease has made has something else.
+            if u64::try_from(sent.bytes.len()).is_ok_and(|length| length > most) {
+                return Err(other_part());
+            }
         }
         if !sent.serves(&self.lease) {
-            return Err(ClientError::Transfer("a holder has another part of the output".into()));
+            return Err(other_part());
         }
         // Told first: whoever sees the part may need nothing more, and leave.
         let told = match provider {
@@ -255,6 +260,10 @@ async fn find_state(way: Way, lease: LeaseId, segment: SegmentIndex) -> Result<P
 async fn dial(way: &Way) -> Result<Session, ClientError> {
     let silent = || opengpu_link::DialError::Silent(way.address.id);
     timeout(DIAL, way.dial()).await.unwrap_or_else(|_| Err(silent().into()))
+}
+
+fn other_part() -> ClientError {
+    ClientError::Transfer("a holder has another part of the output".to_owned())
 }
 
 fn other_state() -> ClientError {

@@ -71,7 +71,9 @@ fn place(path: &Path, teller: u64, end: usize) -> io::Result<usize> {
         return Ok(begin.min(end));
     }
     let begin = u64::try_from(end).map_err(io::Error::other)?;
-    fs::write(path, [teller.to_be_bytes(), begin.to_be_bytes()].concat())?;
+    let beside = path.with_extension("new");
+    fs::write(&beside, [teller.to_be_bytes(), begin.to_be_bytes()].concat())?;
+    fs::rename(&beside, path)?;
     Ok(end)
 }
 

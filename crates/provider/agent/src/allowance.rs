@@ -128,16 +128,18 @@ impl Allowance {
     pub(crate) fn fetch(&self, account: Address, bytes: u64) -> Turn {
         let own = self.clone();
         Box::pin(async move {
-            let runs = own.with(account, |it, _| Arc::clone(&it.runs));
-            let first = place(&runs).await?;
-            let until = Instant::now().checked_add(PATIENCE);
-            while let Err(wait) = own.with(account, |it, now| it.bytes.take(bytes, now)) {
-                if Instant::now().checked_add(wait) > until {
-                    return Err(Refusal::Busy);
+            let waiting = async {
+                let runs = own.with(account, |it, _| Arc::clone(&it.runs));
+                let first = place(&runs).await?;
+                while let Err(wait) = own.with(account, |it, now| it.bytes.take(bytes, now)) {
+                    if wait > PATIENCE {
+                        return Err(Refusal::Busy);
+                    }
+                    sleep(wait).await;
                 }
-                sleep(wait).await;
-            }
-            Ok(Box::new((first, place(&own.runs).await?)) as Box<dyn Send>)
+                Ok(Box::new((first, place(&own.runs).await?)) as Box<dyn Send>)
+            };
+            timeout(PATIENCE, waiting).await.unwrap_or(Err(Refusal::Busy))
         })
     }
 

@@ -6,7 +6,7 @@
 use crate::hours::Hours;
 use opengpu_market::{
     fit::{Candidate, Demand, Mismatch, may_return, mismatches},
-    reputation,
+    overtime, reputation,
     score::predicted,
 };
 use opengpu_types::{
@@ -243,7 +243,9 @@ impl Policy {
                 (true, None) => Why::TooCheap,
                 (true, Some(rate)) => {
                     let predicted = predicted(&task.spec, task.checkpoint.as_ref(), offered);
-                    if predicted > task.spec.requirements.longest {
+                    // It is left a little before its time is over.
+                    let longest = task.spec.requirements.longest;
+                    if predicted > longest.since(overtime::leaves_before(longest)) {
                         Why::TooSlow
                     } else if affordable(task, predicted, market).is_none_or(|most| most < rate) {
                         Why::TooCheap

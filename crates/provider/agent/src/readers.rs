@@ -109,11 +109,15 @@ impl Readers {
             return exchange.refuse(Refusal::Denied).await;
         };
         // Packing takes disk and time.
-        let _turn = match self.shown.allowance.ask(account).await {
+        let turn = match self.shown.allowance.ask(account).await {
             Ok(turn) => turn,
             Err(refusal) => return exchange.refuse(refusal).await,
         };
-        let packed = spawn_blocking(move || own.pack(&wanted, (remote, account)));
+        let packed = spawn_blocking(move || {
+            // Until it is packed, also when the reader has gone.
+            let _turn = turn;
+            own.pack(&wanted, (remote, account))
+        });
         match packed.await.unwrap_or(Err(Refusal::Failed)) {
             Ok(again) => {
                 info!(lease = %wanted.lease, segment = %wanted.segment, "given to be run again");

@@ -288,7 +288,7 @@ impl Record {
     /// What the core must know of it; nothing if it was not briefed, or is closed.
     fn kept(&self) -> io::Result<Option<Kept>> {
         let (Some(salt), None) = (self.salt()?, self.closed()?) else { return Ok(None) };
-        Ok(Some(Kept { salt, last_word: self.last_word()?, devices: self.devices()? }))
+        Ok(Some(Kept { salt, last_word: self.last_word()?, devices: self.devices() }))
     }
 
     /// Keeps on which devices of its offer it runs.
@@ -296,10 +296,14 @@ impl Record {
         write(&self.folder.join("devices"), &devices.iter().collect::<Vec<_>>())
     }
 
-    /// On which devices of its offer it ran; none if it never did.
-    fn devices(&self) -> io::Result<Devices> {
-        let numbers = read(&self.folder.join("devices"))?;
-        Ok(numbers.map_or(Devices::NONE, |numbers| numbers.into_iter().collect()))
+    /// On which devices of its offer it ran; none if it never did, or if that cannot be read: then it gets
+    /// others.
+    fn devices(&self) -> Devices {
+        let numbers = read(&self.folder.join("devices")).unwrap_or_else(|error| {
+            warn!(folder = %self.folder.display(), %error, "its devices cannot be read");
+            None
+        });
+        numbers.map_or(Devices::NONE, |numbers| numbers.into_iter().collect())
     }
 
     /// Says how long the whole run is.

@@ -153,7 +153,11 @@ impl Asides {
         ask: impl FnOnce() -> Vec<String> + Send + 'static,
         say: impl Fn(&str) + Send + 'static,
     ) {
-        self.0.push(std::thread::spawn(move || ask().iter().for_each(|text| say(text))));
+        self.0.retain(|asking| !asking.is_finished());
+        // One answer is enough, however often the question comes.
+        if self.0.is_empty() {
+            self.0.push(std::thread::spawn(move || ask().iter().for_each(|text| say(text))));
+        }
     }
 }
 

@@ -167,7 +167,7 @@ fn e2e_a_rate_follows_from_the_price_of_power_and_is_offered() {
     let made = scene.json(&[&init[..], &power].concat());
     // A tenth of a kilowatt for a second is 0.00001 USD; twice that, and a unit more.
     let rate = "0.000020000000000001 USD";
-    assert_eq!(made["rate_per_second"], rate, "{made}");
+    assert_eq!(made["offers"][0]["rate_per_second"], rate, "{made}");
     let both = run(scene.home(), &[&init[..], &power, &["--rate", "1 oGPU"]].concat());
     assert_eq!(both.status.code(), Some(2), "{}", text(&both));
     let wallet = ["wallet", "new", "power", "--no-passphrase", "--show-phrase"];

@@ -99,7 +99,8 @@ impl<S: State> Market<'_, S> {
             None if by_output => signed(lease, requirements.longest, now),
             _ => payable(lease, &requirements, &offered.offer.rating, now),
         };
-        if reason == CloseReason::Completed && paid_for.0 > 0 {
+        // Whoever took longer than it should is slow, also if it did not complete.
+        if reason == CloseReason::Completed && paid_for.0 > 0 || paid_for > lease.predicted {
             offered.pace =
                 Pace::new(u64::from(offered.pace)).after(lease.predicted, paid_for).get();
         }

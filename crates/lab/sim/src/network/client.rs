@@ -178,7 +178,7 @@ impl Client {
     fn come_back(&mut self, dice: &mut Dice) {
         let count = &mut self.absences;
         count.returns = count.returns.saturating_add(1);
-        match dice.below(6) {
+        match dice.below(4) {
             0 => {
                 self.records = Records::default();
                 self.whole = false;

@@ -5,11 +5,13 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_types::ArtifactId;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
 use tracing::debug;
 
 use super::plan::{Next, Plan};
@@ -26,6 +28,8 @@ const LANES: usize = 4;
 const ARTIFACTS: usize = 8;
 /// Read at once at most, where a stranger says how much comes.
 const STEP: usize = 64 << 10;
+/// A holder that keeps another one waiting for so long is left, if that one has what it sends.
+const SLOW: Duration = Duration::from_secs(3);
 /// Bytes of a value of the row.
 const VALUE: usize = 32;
 
@@ -69,6 +73,9 @@ pub enum Fault {
     /// It says that the artifact is larger than what we take.
     #[error("it says that the artifact has {0} bytes")]
     TooLarge(u64),
+    /// Next to nothing came of it, and another holder has the same.
+    #[error("it was much slower than others")]
+    Slow,
     /// It did not answer as it should.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -164,6 +171,31 @@ pub async fn get_all(
 struct Offer {
     session: Session,
     have: Groups,
+    /// What is on its way, run by run.
+    runs: Mutex<Vec<Range<u32>>>,
+    /// It was left for one that is faster.
+    left: Notify,
+}
+
+impl Offer {
+    fn new(session: Session, have: Groups) -> Self {
+        Self { session, have, runs: Mutex::default(), left: Notify::new() }
+    }
+
+    fn runs(&self) -> MutexGuard<'_, Vec<Range<u32>>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves those who keep this one waiting with what it could send itself.
+    fn leave_slow(&self, all: &[Arc<Self>]) {
+        for other in all {
+            let runs = other.runs().clone();
+            let own = || runs.iter().cloned().flatten().all(|index| self.have.contains(index));
+            if other.session.remote() != self.session.remote() && !runs.is_empty() && own() {
+                other.left.notify_waiters();
+            }
+        }
+    }
 }
 
 /// Asks all holders at once what they have.
@@ -187,7 +219,7 @@ async fn offers(
     let mut offers = Vec::new();
     for (_, session, have) in answers {
         match have {
-            Ok(have) => offers.push(Offer { session, have }),
+            Ok(have) => offers.push(Offer::new(session, have)),
             Err(error) => dropped.push(Dropped { holder: session.remote(), fault: error.into() }),
         }
     }
@@ -315,11 +347,12 @@ impl Shared {
     /// Runs all lanes to their end; says whether all groups are there.
     async fn fetch(self: Arc<Self>, offers: Vec<Offer>) -> Result<bool, GetError> {
         let mut lanes = JoinSet::new();
-        for offer in offers {
-            let (offer, honest) = (Arc::new(offer), Arc::new(AtomicBool::new(true)));
+        let offers: Arc<[Arc<Offer>]> = offers.into_iter().map(Arc::new).collect();
+        for offer in offers.iter() {
+            let honest = Arc::new(AtomicBool::new(true));
             for _ in 0..LANES {
-                let (shared, offer) = (Arc::clone(&self), Arc::clone(&offer));
-                lanes.spawn(shared.lane(offer, Arc::clone(&honest)));
+                let (shared, offer) = (Arc::clone(&self), Arc::clone(offer));
+                lanes.spawn(shared.lane(offer, Arc::clone(&offers), Arc::clone(&honest)));
             }
         }
         while let Some(ended) = lanes.join_next().await {
@@ -332,8 +365,10 @@ impl Shared {
     async fn lane(
         self: Arc<Self>,
         offer: Arc<Offer>,
+        all: Arc<[Arc<Offer>]>,
         honest: Arc<AtomicBool>,
     ) -> std::io::Result<()> {
+        let mut waiting = None;
         while honest.load(Ordering::Relaxed) {
             let changed = self.changed.notified();
             let mut changed = std::pin::pin!(changed);
@@ -343,12 +378,22 @@ impl Shared {
             let run = match next {
                 Next::Fetch(run) => run,
                 Next::Wait => {
-                    changed.await;
+                    let since = *waiting.get_or_insert_with(Instant::now);
+                    let left = SLOW.saturating_sub(since.elapsed());
+                    if timeout(left, changed).await.is_err() {
+                        offer.leave_slow(&all);
+                        waiting = None;
+                    }
                     continue;
                 }
                 Next::Nothing => break,
             };
-            let fault = match self.run(&offer.session, run).await {
+            waiting = None;
+            let ended = tokio::select! {
+                ended = self.run(&offer, run) => ended,
+                () = offer.left.notified() => Err(LaneFault::Holder(Fault::Slow)),
+            };
+            let fault = match ended {
                 Ok(()) => continue,
                 Err(LaneFault::Disk(error)) => return Err(error),
                 Err(LaneFault::Holder(fault)) => fault,
@@ -363,12 +408,12 @@ impl Shared {
     }
 
     /// Fetches one run. What does not come goes back to the plan.
-    async fn run(&self, session: &Session, run: Range<u32>) -> Result<(), LaneFault> {
-        let mut rest = Rest { shared: self, holder: session.remote(), run: run.clone() };
+    async fn run(&self, offer: &Offer, run: Range<u32>) -> Result<(), LaneFault> {
+        let mut rest = Rest::new(self, offer, run.clone());
         let outline = self.part.outline();
         let count = run.end.saturating_sub(run.start);
         let wish = Run { artifact: outline.id(), first: run.start, count };
-        let (_, mut stream) = session.ask(GROUPS, &wish.encode()).await?;
+        let (_, mut stream) = offer.session.ask(GROUPS, &wish.encode()).await?;
         // One group is checked and written while the next one arrives.
         let mut writing: Option<Writing> = None;
         let mut spare = Vec::new();
@@ -425,12 +470,20 @@ impl Shared {
 /// What has not come of a run; it goes back to the plan, whatever ends the run.
 struct Rest<'a> {
     shared: &'a Shared,
-    holder: EndpointId,
+    offer: &'a Offer,
     run: Range<u32>,
+}
+
+impl<'a> Rest<'a> {
+    fn new(shared: &'a Shared, offer: &'a Offer, run: Range<u32>) -> Self {
+        offer.runs().push(run.clone());
+        Self { shared, offer, run }
+    }
 }
 
 impl Drop for Rest<'_> {
     fn drop(&mut self) {
+        self.offer.runs().retain(|run| run.end != self.run.end);
         if !self.run.is_empty() {
             self.shared.plan().failed(self.run.clone());
             self.shared.changed.notify_waiters();
@@ -453,7 +506,7 @@ impl Writing {
             return Err(LaneFault::Holder(Fault::Lied));
         }
         rest.run.start = rest.run.start.saturating_add(1);
-        rest.shared.arrived(rest.holder, bytes.len());
+        rest.shared.arrived(rest.offer.session.remote(), bytes.len());
         Ok(bytes)
     }
 }

@@ -12,6 +12,7 @@ use opengpu_link::{Endpoint, Store};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// How a holder misbehaves.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub(crate) enum Manner {
     Row,
     /// It never answers.
     Silent,
+    /// It takes so long for every group.
+    Drip(Duration),
 }
 
 /// An endpoint that has an artifact and misbehaves.
@@ -112,6 +115,7 @@ async fn groups(
             Manner::Flip(place) => flip(&mut group, *place, content.outline().offset(index)),
             Manner::StallAfter(count) if before >= *count => std::future::pending().await,
             Manner::CutAfter(count) if before == *count => session.close(),
+            Manner::Drip(each) => tokio::time::sleep(*each).await,
             _ => {}
         }
         stream.send_bytes(Bytes::from(group)).await?;
@@ -169,6 +173,20 @@ async fn a_holder_that_stalls_is_dropped() {
     check(Manner::StallAfter(0), stalled).await;
     check(Manner::StallAfter(1), stalled).await;
     check(Manner::Silent, stalled).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_drips_is_left_for_one_that_waits() {
+    let (honest, content) = (Place::new(1).await, bytes(64 * GROUP));
+    let id = honest.store.import(content.as_slice()).unwrap();
+    // Each is in time, all together would take minutes.
+    let slow = hostile(2, honest.store.clone(), Manner::Drip(Duration::from_secs(2))).await;
+    let here = Place::new(3).await;
+    let sessions = [here.dial(&slow).await, here.dial(&honest.endpoint).await];
+    let fetched = get(&here.store, id, &sessions, nobody_looks).await.unwrap();
+    let [dropped] = &fetched.dropped[..] else { panic!("{fetched:?}") };
+    assert!(dropped.holder == slow.id() && matches!(dropped.fault, Fault::Slow), "{dropped:?}");
+    assert_eq!(read(&here.store, &id), content);
 }
 
 #[tokio::test(flavor = "multi_thread")]
