@@ -25,7 +25,7 @@ use tokio::time::{sleep_until, timeout};
 /// Between two words of a provider more may lie than between two words of a person.
 const SILENCE: Duration = Duration::from_secs(24 * 3_600);
 /// Bytes of the largest output or state that is taken.
-const LARGEST_OUTPUT: u64 = 4 << 30;
+pub(crate) const LARGEST_OUTPUT: u64 = 4 << 30;
 /// Bytes of an output for which it is worth to look for others who have it.
 const SHARED: u64 = 4 << 20;
 /// How long that may take: whoever holds it may be slow on purpose, and its provider has it.

@@ -11,7 +11,7 @@
 
 use crate::attend::Happening;
 use crate::client::{Client, ClientError};
-use crate::companion::{Listener, open_parcel};
+use crate::companion::{LARGEST_OUTPUT, Listener, open_parcel};
 use crate::output::Sent;
 use crate::records::Delivery;
 use commonware_codec::{DecodeExt as _, Encode as _};
@@ -154,14 +154,12 @@ impl Rescue {
         provider: Option<&Session>,
     ) -> Result<(), ClientError> {
         let mut sent = Sent::default();
-        let most = self.lease.commitment.map_or(0, |made| made.reached.bytes_out);
         for parcel in &party.parcels {
             let plain = self.open(parcel, search, provider).await?;
             let piece = Piece::read(&plain).ok_or(SessionError::Broken("not a piece"))?;
             sent.cuts.extend(piece.cuts.iter().map(|cut| (cut.segment, cut.end)));
             sent.bytes.extend(piece.bytes);
-            // Whoever has more than the lease has made has something else.
-            if u64::try_from(sent.bytes.len()).is_ok_and(|length| length > most) {
+            if u64::try_from(sent.bytes.len()).is_ok_and(|length| length > LARGEST_OUTPUT) {
                 return Err(other_part());
             }
         }

@@ -177,10 +177,10 @@ async fn a_holder_that_stalls_is_dropped() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_drips_is_left_for_one_that_waits() {
-    let (honest, content) = (Place::new(1).await, bytes(64 * GROUP));
+    let (honest, content) = (Place::new(1).await, bytes(96 * GROUP));
     let id = honest.store.import(content.as_slice()).unwrap();
-    // Each is in time, all together would take minutes.
-    let slow = hostile(2, honest.store.clone(), Manner::Drip(Duration::from_secs(2))).await;
+    // Each is in time, and all together keep the honest one waiting.
+    let slow = hostile(2, honest.store.clone(), Manner::Drip(Duration::from_secs(1))).await;
     let here = Place::new(3).await;
     let sessions = [here.dial(&slow).await, here.dial(&honest.endpoint).await];
     let fetched = get(&here.store, id, &sessions, nobody_looks).await.unwrap();

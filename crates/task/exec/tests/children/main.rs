@@ -22,7 +22,7 @@ mod traces;
 mod walls;
 
 use libtest_mimic::{Arguments, Trial};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -83,7 +83,7 @@ fn play(role: &str) -> Option<ExitCode> {
         },
         // Ready, and then output without an end for the first run.
         "flood" => {
-            say(&[0, 0]);
+            hear_all();
             let emitted = [[2, 2, 1, 0x80, 0x80, 0x04].as_slice(), &[7; 65_536]].concat();
             loop {
                 say(&emitted);
@@ -91,7 +91,7 @@ fn play(role: &str) -> Option<ExitCode> {
         }
         // The same with words, which are no output.
         "chatter" => {
-            say(&[0, 0]);
+            hear_all();
             let logged = [[2, 2, 7, 0x80, 0x80, 0x04].as_slice(), &[7; 65_536]].concat();
             loop {
                 say(&logged);
@@ -103,6 +103,23 @@ fn play(role: &str) -> Option<ExitCode> {
 }
 
 /// Says one message of the protocol.
+/// Hears one message.
+fn hear() {
+    let mut length = [0; 4];
+    let mut input = std::io::stdin().lock();
+    input.read_exact(&mut length).unwrap();
+    let length = usize::try_from(u32::from_le_bytes(length)).unwrap();
+    input.read_exact(&mut vec![0; length]).unwrap();
+}
+
+/// Is ready, and waits until it is asked for the first run.
+fn hear_all() {
+    // Its walls, and what it shall make ready.
+    (0..2).for_each(|_| hear());
+    say(&[0, 0]);
+    hear();
+}
+
 fn say(message: &[u8]) {
     let mut output = std::io::stdout().lock();
     let length = u32::try_from(message.len()).unwrap();

@@ -10,7 +10,6 @@ use opengpu_exec::{
 use opengpu_types::{ArtifactId, Checkpoint, Metered, Segment, SegmentIndex};
 use opengpu_verify::trace::{Emitted, Extent, Part};
 use std::fs;
-use std::io::Read as _;
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -320,17 +319,7 @@ fn speech(lie: &str) -> Vec<News> {
 /// An executor that says what somebody else wants, once it is asked for the first run.
 pub(crate) fn speak() {
     let lie = std::env::args().nth(2).unwrap();
-    let hear = || {
-        let mut length = [0; 4];
-        let mut input = std::io::stdin().lock();
-        input.read_exact(&mut length).unwrap();
-        let length = usize::try_from(u32::from_le_bytes(length)).unwrap();
-        input.read_exact(&mut vec![0; length]).unwrap();
-    };
-    // Its walls, and what it shall make ready.
-    (0..2).for_each(|_| hear());
-    crate::say(&[0, 0]);
-    hear();
+    crate::hear_all();
     for news in speech(&lie) {
         // News of the second ticket.
         crate::say(&[&[2, 2], &*postcard::to_stdvec(&news).unwrap()].concat());
