@@ -32,7 +32,7 @@ const STREAM_WINDOW: u32 = 2 << 20;
 
 /// The first guess of a round trip. A first packet that a relay could not deliver is sent again after
 /// three of these; the usual guess makes that a second.
-const ROUND_TRIP: Duration = Duration::from_millis(80);
+const ROUND_TRIP: Duration = Duration::from_millis(30);
 
 /// What the other end is told when it is not admitted.
 const NOT_ADMITTED: u8 = 1;

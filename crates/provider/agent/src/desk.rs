@@ -10,7 +10,7 @@
 use crate::agent::{Earned, LeaseStatus, Status};
 use crate::board::{Board, Posted};
 use crate::chain::Chain;
-use crate::core::{Answer, Core, Devices, Effect, Input, Subject};
+use crate::core::{Answer, Core, Devices, Effect, How, Input, Subject};
 use crate::custody::Custody;
 use crate::delivery::Depot;
 use crate::lending::Lender;
@@ -276,21 +276,19 @@ impl Desk {
 
     fn start(&mut self, lease: LeaseId, devices: Devices) {
         let inbox = self.inbox.clone();
-        let broken = move || {
-            let (commitment, how) = (None, crate::core::How::Broken);
-            inbox.tell(Input::Ended { lease, commitment, how });
-        };
+        let ended = move |how| inbox.tell(Input::Ended { lease, commitment: None, how });
         let Some(posted) = self.board.find(lease) else {
-            return broken();
+            return ended(How::Broken);
         };
         let Some(program) = self.depot.unpacked(posted.task.spec.program) else {
             warn!(%lease, "its program is gone");
-            return broken();
+            return ended(How::Broken);
         };
         let offer = posted.task.leases.get(usize::from(lease.number)).map(|lease| lease.offer);
         let Some(launch) = offer.and_then(|offer| self.launch_on(offer, devices)) else {
+            // The owner has taken them: the task goes on elsewhere, and nobody is to blame.
             warn!(%lease, ?devices, "its devices are not here any more");
-            return broken();
+            return ended(How::Unfit);
         };
         // The next agent gives it the same ones; without that it gets others of its offer.
         if let Err(error) = self.records.lease(lease).keep_devices(devices) {
@@ -316,7 +314,7 @@ impl Desk {
             Ok(thread) => drop(self.runs.insert(lease, (controls, thread))),
             Err(error) => {
                 warn!(%lease, %error, "no thread for it");
-                broken();
+                ended(How::Broken);
             }
         }
     }
