@@ -26,8 +26,11 @@ use tokio::task::JoinHandle;
 const LOOK: Duration = Duration::from_millis(100);
 /// How often is looked for an output that is on its way.
 const SOON: Duration = Duration::from_millis(5);
-/// Before a provider that was not reached is tried again.
-const AGAIN: Duration = Duration::from_millis(300);
+/// Before a provider that was not reached is tried again for the first time: it may have been started
+/// just now.
+const AGAIN: Duration = Duration::from_millis(40);
+/// Before a node that does not answer is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(300);
 /// How long a node is away before a task is left to another process that wants it.
 const HANDED_OVER: Duration = Duration::from_secs(5);
 /// Before a provider that gave all it had is asked again, if the chain does not say that this is all.
@@ -171,7 +174,7 @@ impl Tried {
         if self.given {
             return self.last.elapsed() < GIVEN;
         }
-        let factor = 1u32 << self.count.saturating_sub(3).min(5);
+        let factor = 1u32 << self.count.saturating_sub(1).min(8);
         self.last.elapsed() < AGAIN.saturating_mul(factor)
     }
 }
@@ -285,7 +288,7 @@ impl Attending<'_> {
                     if let Some(task) = &last {
                         self.accompany_all(task)?;
                     }
-                    std::thread::sleep(AGAIN);
+                    std::thread::sleep(ASK_AGAIN);
                     continue;
                 }
                 found => found?.ok_or(ClientError::NoTask(self.id))?,
