@@ -134,9 +134,15 @@ impl Scene {
         detached["task"].as_str().unwrap().to_owned()
     }
 
-    /// The same of a search in more segments, which runs for some twenty seconds and has the output
-    /// [`LONGER`] on a machine that nobody disturbs.
+    /// The same of the search of [`Self::write_longer`].
     pub(crate) fn detached_longer(&self) -> String {
+        self.write_longer();
+        self.detached_of("longer", "longer/input.txt", &[])
+    }
+
+    /// A search in more segments with its input, which runs for some twenty seconds and has the output
+    /// [`LONGER`] on a machine that nobody disturbs.
+    pub(crate) fn write_longer(&self) {
         let folder = self.home().join("longer");
         copy_folder(Path::new(&example("sha256-search")), &folder);
         let manifest = fs::read_to_string(folder.join("program.toml")).unwrap();
@@ -144,7 +150,6 @@ impl Scene {
         let manifest = manifest.replace("seconds = 60", "seconds = 600");
         fs::write(folder.join("program.toml"), manifest).unwrap();
         fs::write(folder.join("input.txt"), "opengpu:\n48000000\n").unwrap();
-        self.detached_of("longer", "longer/input.txt", &[])
     }
 
     /// Waits for a task that completes, and gives its output.
