@@ -256,11 +256,11 @@ fn standing(status: &Status, around: Around) -> String {
     }
     let because = match (&status.provider, status.wish) {
         _ if status.full => "the disk is full",
-        (None, _) => "the chain does not know it yet",
         (_, Wish::Pause) => "it is paused: `opengpu provider resume`",
         (_, Wish::Drain) => "it takes no more leases: `opengpu provider resume`",
         _ if !around.open => "it takes no leases at this hour",
         _ if !around.reachable => "its relay does not answer, so no client reaches it",
+        (None, _) => "the chain does not know it yet",
         (Some(provider), _) if provider.status == ProviderStatus::Active => {
             "nobody has leased it yet"
         }
@@ -286,6 +286,8 @@ mod tests {
     fn it_says_what_it_does_or_why_it_does_nothing() {
         let mut status = Status::default();
         assert!(standing(&status, AROUND).contains("does not know it yet"));
+        let unreachable = Around { reachable: false, ..AROUND };
+        assert!(standing(&status, unreachable).contains("its relay does not answer"));
         let full = Status { full: true, ..Status::default() };
         assert_eq!(standing(&full, AROUND), "idle because the disk is full");
         let lease = LeaseId { task: TaskId(Digest([1; 32])), number: 0 };
