@@ -10,7 +10,6 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use iroh::dns::DnsResolver;
 use iroh::endpoint::{Incoming, QuicTransportConfig, VarInt, presets};
@@ -29,10 +28,6 @@ const WINDOW: u32 = 32 << 20;
 /// Of these, on one stream. The transport ends a session when a stream has more than 1024 gaps, which
 /// packets of 1200 bytes, every other one lost, make in 2.3 MiB.
 const STREAM_WINDOW: u32 = 2 << 20;
-
-/// The first guess of a round trip. A first packet that a relay could not deliver is sent again after
-/// three of these; the usual guess makes that a second.
-const ROUND_TRIP: Duration = Duration::from_millis(30);
 
 /// What the other end is told when it is not admitted.
 const NOT_ADMITTED: u8 = 1;
@@ -210,7 +205,6 @@ fn relay_mode(relay: Option<&RelayUrl>) -> Result<RelayMode, AddressError> {
 
 fn transport(limits: &Limits) -> QuicTransportConfig {
     QuicTransportConfig::builder()
-        .initial_rtt(ROUND_TRIP)
         .max_concurrent_bidi_streams(VarInt::from_u32(limits.streams))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
