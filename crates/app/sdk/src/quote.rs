@@ -3,6 +3,7 @@
 use crate::client::{Client, ClientError};
 use opengpu_client::market::{self, StandingOffer};
 use opengpu_market::fit::{Candidate, Demand, Mismatch, mismatches};
+use opengpu_market::overtime;
 use opengpu_market::score::{Pace, predict};
 use opengpu_types::{
     Address, Amount, Class, DeviceClass, Lease, Millis, Permille, Region, Spec, Task,
@@ -101,6 +102,10 @@ fn quoted(
     if escrow.mul_div(1, copies).is_none_or(|share| share > standing.room) {
         let room = standing.room;
         return Err(vec![format!("its stake bears a lease of {room} oGPU now; lower the budget")]);
+    }
+    let shortest = overtime::SHORTEST;
+    if spec.segments > 0 && spec.requirements.longest < shortest {
+        return Err(vec![format!("its leases have at least {} s", shortest.0 / 1_000)]);
     }
     let predicted = predict(&spec.work, &offer.rating, Pace::new(u64::from(*pace)));
     if predicted > spec.requirements.longest {

@@ -128,6 +128,8 @@ pub enum Why {
     TooCheap,
     /// It is a rental, which is not run here.
     NotRun,
+    /// It could not be given back before its time is over.
+    TooShort,
     /// It wants several devices, and programs of its kind use one.
     OneDevice(ProgramKind),
     /// It was leased before, and not just given back or left in silence.
@@ -149,6 +151,10 @@ impl fmt::Display for Why {
             Self::TooSlow => f.write_str("it would take longer than the client allows"),
             Self::TooCheap => f.write_str("the client pays less than the floor"),
             Self::NotRun => f.write_str("work of this form is not run here"),
+            Self::TooShort => {
+                let least = overtime::SHORTEST.0 / 1_000;
+                write!(f, "its leases are shorter than {least} s and could not be left in time")
+            }
             Self::OneDevice(kind) => {
                 write!(f, "it wants several devices, and programs of kind `{kind}` use one")
             }
@@ -301,6 +307,8 @@ pub(crate) fn why_not_run(task: &Task) -> Option<Why> {
     let (kind, devices) = (task.spec.requirements.kind, task.spec.requirements.devices);
     match task.spec.segments {
         0 => Some(Why::NotRun),
+        // A provider that is late loses its lock, however honest it is.
+        _ if task.spec.requirements.longest < overtime::SHORTEST => Some(Why::TooShort),
         _ if devices > 1 && !opengpu_exec::spreads(kind) => Some(Why::OneDevice(kind)),
         _ => None,
     }
@@ -410,8 +418,9 @@ mod tests {
     #[test]
     fn a_bid_is_the_floor_and_every_refusal_has_its_reason() {
         type Change = fn(&mut Task, &mut Provider, &mut Policy);
-        let cases: [(Change, Result<(), &str>); 12] = [
+        let cases: [(Change, Result<(), &str>); 13] = [
             (|_, _, _| {}, Ok(())),
+            (|task, _, _| task.spec.requirements.longest = Millis(2_999), Err("left in time")),
             (|task, _, _| task.spec.segments = 0, Err("work of this form")),
             (|task, _, _| task.spec.requirements.devices = 2, Err("kind `wasm` use one")),
             (|_, provider, _| provider.status = ProviderStatus::Draining, Err("no leases now")),

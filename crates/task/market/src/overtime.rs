@@ -10,6 +10,8 @@ use opengpu_types::{CloseReason, Lease, LeasePhase, Millis, Task};
 /// elsewhere and committed to, and the lease is given back.
 const LEAST: Millis = Millis(1_500);
 const MOST: Millis = Millis(12_000);
+/// The shortest time of a lease that can be left like that, with as much time to work in.
+pub const SHORTEST: Millis = Millis(2 * LEAST.0);
 
 /// How long before the end of so long a time a lease is left.
 pub fn leaves_before(longest: Millis) -> Millis {

@@ -310,6 +310,7 @@ fn passes(why: &Why) -> bool {
         Why::TooSlow
         | Why::TooCheap
         | Why::NotRun
+        | Why::TooShort
         | Why::OneDevice(_)
         | Why::Known
         | Why::Refused

@@ -346,8 +346,7 @@ impl Held {
     ) {
         let Turn { settings, now, .. } = *turn;
         // Whoever runs into the end of its time loses its lock; whoever gives back before does not.
-        let over = self.leaves().filter(|(leave, _)| now >= *leave);
-        let halt = turn.must_leave || stopping.is_some() || over.is_some();
+        let halt = turn.must_leave || stopping.is_some() || self.left(now).is_some();
         if self.stage == Stage::Restored {
             self.stage = if self.last_word.is_some() {
                 Stage::Closing
@@ -375,7 +374,7 @@ impl Held {
             let until = now.plus(settings.boundary);
             let until = latest.map_or(until, |latest| latest.min(until));
             // A third of what is left is for the boundary.
-            let third = over.map(|(_, end)| now.plus(Millis(end.since(now).0 / 3)));
+            let third = self.left(now).map(|left| now.plus(Millis(left.0 / 3)));
             let until = third.map_or(until, |third| third.min(until));
             self.stage = Stage::Halting { until, stopped: false };
         }
@@ -383,7 +382,10 @@ impl Held {
             && now >= until
         {
             effects.push(Effect::StopRun { lease: id });
-            self.stage = Stage::Halting { until: now.plus(STOPPING), stopped: true };
+            // Whoever waits for a run that does not end would be late: most of what is left is for the
+            // release.
+            let quarter = self.left(now).map_or(STOPPING, |left| Millis(left.0 / 4));
+            self.stage = Stage::Halting { until: now.plus(STOPPING.min(quarter)), stopped: true };
         }
         if let Stage::Halting { until, stopped: true } = self.stage
             && now >= until
@@ -400,6 +402,11 @@ impl Held {
 
     fn leaves(&self) -> Option<(Millis, Millis)> {
         self.chained.and_then(|chained| chained.leaves)
+    }
+
+    /// What is left of its time, once that is so little that it is left.
+    fn left(&self, now: Millis) -> Option<Millis> {
+        self.leaves().filter(|(leave, _)| now >= *leave).map(|(_, end)| end.since(now))
     }
 
     /// What is to be sent now.
@@ -466,9 +473,13 @@ impl Held {
 
     /// When it wants to be looked at, whatever else happens.
     pub(super) fn wake(&self, turn: &Turn<'_>) -> Option<Millis> {
+        let leave = self.leaves().map(|(leave, _)| leave);
         let own = match self.stage {
-            Stage::Awarded { since } => Some(self.briefed_by(since, turn.settings)),
-            Stage::Running => self.leaves().map(|(leave, _)| leave),
+            Stage::Awarded { since } => {
+                super::earlier(leave, Some(self.briefed_by(since, turn.settings)))
+            }
+            // One that waits for devices is left in time as well.
+            Stage::Restored | Stage::Running => leave,
             Stage::Halting { until, .. } => Some(until),
             _ => None,
         };

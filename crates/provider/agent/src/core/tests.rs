@@ -79,6 +79,8 @@ struct World {
     full: bool,
     /// Whether nobody could fetch what is committed to.
     lost: bool,
+    /// Whether the executor does not stop.
+    hangs: bool,
     /// Reasons against bids that were told.
     told: Vec<Why>,
     wake: Option<Millis>,
@@ -106,6 +108,7 @@ impl World {
             forgotten: false,
             full: false,
             lost: false,
+            hangs: false,
             told: Vec::new(),
             wake: None,
         }
@@ -177,6 +180,7 @@ impl World {
                 self.run = Some(Run { paused: false });
             }
             Effect::PauseRun { .. } => self.run.as_mut().unwrap().paused = true,
+            Effect::StopRun { .. } if self.hangs => {}
             Effect::StopRun { .. } => self.end_run(How::Halted),
             Effect::Forget { lease } => {
                 self.kept.remove(&lease);
@@ -636,6 +640,41 @@ fn a_lease_whose_time_is_nearly_over_is_given_back_with_its_last_checkpoint_and_
         // In a short lease there is no time for both.
         let told = (longest > 3_000).then_some(1);
         assert_eq!(committed.map(|it| it.reached.index.0), told, "{longest}");
+    }
+}
+
+#[test]
+fn a_run_that_does_not_stop_does_not_make_a_short_lease_late() {
+    for longest in [3_000, 4_000, 12_000, 60_000] {
+        let mut task = fixture::leased();
+        task.spec.requirements.longest = Millis(longest);
+        let mut world = World::new(task);
+        world.look();
+        world.brief();
+        world.hangs = true;
+        while world.waiting.iter().all(|(_, it)| matches!(it, MarketOperation::Heartbeat)) {
+            world.waiting.clear();
+            world.core.own.beating = false;
+            world.provider.heard = world.now;
+            world.look();
+            world.pass(10);
+        }
+        let (_, sent) = world.waiting.front().unwrap();
+        assert!(matches!(sent, MarketOperation::ReleaseLease { .. }), "{sent:?}");
+        let left = longest - world.now.0;
+        assert!(left >= 700, "{longest}: {left} ms to send it");
+    }
+}
+
+#[test]
+fn a_lease_that_is_too_short_to_be_left_in_time_is_given_back_at_once() {
+    for longest in [1_000, 2_000, 2_999] {
+        let mut task = fixture::leased();
+        task.spec.requirements.longest = Millis(longest);
+        let mut world = World::new(task);
+        world.look();
+        world.answer(true, true);
+        assert_eq!(world.reason(), CloseReason::Released, "{longest}");
     }
 }
 
