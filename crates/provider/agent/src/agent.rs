@@ -6,8 +6,8 @@
 use crate::board::Board;
 use crate::chain::{Chain, ChainError};
 use crate::core::{
-    BidStage, BidStatus, Core, Devices, Hand, Input, NoHand, Question, Reply, Settings, Sighting,
-    Stage, Wish,
+    BidStage, BidStatus, Core, Devices, Failing, Hand, Input, NoHand, Question, Reply, Settings,
+    Sighting, Stage, Wish,
 };
 use crate::custody::Custody;
 use crate::delivery::Depot;
@@ -178,6 +178,8 @@ pub struct Status {
     pub leases: Vec<LeaseStatus>,
     /// Its bids.
     pub bids: Vec<BidStatus>,
+    /// Devices that failed and did not work since.
+    pub failing: Vec<Failing>,
     /// Bytes of the store that are in use.
     pub stored: u64,
     /// Bytes that are held for other providers' leases.

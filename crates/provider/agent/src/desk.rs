@@ -255,6 +255,9 @@ impl Desk {
                 self.lender.forget(lease);
                 self.records.lease(lease).close(self.clock.now())?;
             }
+            Effect::Retire { offer, device } => {
+                warn!(offer, device, "it failed again and again, and is out of service");
+            }
             Effect::Decline { task, why } => info!(%task, %why, "no bid"),
             Effect::Reply { number, reply } => self.questions.reply(number, reply),
             Effect::WakeAt(_) => {}
@@ -347,6 +350,7 @@ impl Desk {
             provider: self.core.provider().cloned(),
             leases: leases.collect(),
             bids: self.core.bids().collect(),
+            failing: self.core.failing().collect(),
             stored: self.depot.store.used(),
             holding: self.custody.bytes(),
             full: self.full,

@@ -11,11 +11,13 @@ use crate::record::{Pen, Record};
 use crate::room::Room;
 use crate::witness;
 use opengpu_exec::program::Program;
-use opengpu_exec::{Data, Errand, Fault, Launch, Standing, StartError, Supervisor, artifact};
+use opengpu_exec::{
+    Data, Errand, Fault, Launch, Refusal, Standing, StartError, Supervisor, artifact,
+};
 use opengpu_link::lease::{MOST_NEWS, News};
 use opengpu_types::{
-    Checkpoint, Class, Commitment, Ending, LeaseId, List, Millis, Segment, SegmentIndex, Task,
-    Text, Usage,
+    Checkpoint, Class, Commitment, Ending, LeaseId, List, Millis, ProgramKind, Segment,
+    SegmentIndex, Task, Text, Usage,
 };
 use opengpu_verify::trace::{self, Extent, Owner, Trace};
 use std::io;
@@ -145,7 +147,16 @@ impl Run {
             Err(Unrun::Start(StartError::Refused(refusal))) => {
                 info!(lease = %self.lease, %refusal, "the program is refused");
                 self.fail(&refusal.to_string());
-                (None, How::Unfit)
+                // These kinds want nothing of a machine but the device.
+                let kind = self.task.spec.requirements.kind;
+                let plain = matches!(kind, ProgramKind::Gpu | ProgramKind::Wasm);
+                let unusable = plain && matches!(refusal, Refusal::Machine { .. });
+                (None, if unusable { How::DeviceUnusable } else { How::Unfit })
+            }
+            Err(Unrun::Start(error)) => {
+                warn!(lease = %self.lease, %error, "the executor does not start");
+                self.fail(BROKEN);
+                (None, How::DeviceFailed)
             }
             Err(error) => {
                 warn!(lease = %self.lease, %error, "the run is broken");
@@ -276,7 +287,8 @@ impl Run {
         // What it wanted too much of its client can change; more is not its business.
         let own = matches!(fault, Fault::Memory { .. });
         self.fail(&if own { fault.to_string() } else { BROKEN.to_owned() });
-        Ok((self.open(told)?, How::Broken))
+        let device = matches!(fault, Fault::Device { .. } | Fault::Crashed { .. });
+        Ok((self.open(told)?, if device { How::DeviceFailed } else { How::Broken }))
     }
 
     /// What an earlier lease said of the length of the run.

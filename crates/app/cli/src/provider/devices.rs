@@ -84,8 +84,12 @@ impl Offering {
         std::iter::once(ProgramKind::Wasm).chain(gpu).collect()
     }
 
-    /// For people, with what each of them is leased for.
-    pub(crate) fn shown(&self, lease_of: impl Fn(&str) -> Option<String>) -> Vec<Shown> {
+    /// For people, with what each of them is leased for, and what is wrong with it.
+    pub(crate) fn shown(
+        &self,
+        lease_of: impl Fn(&str) -> Option<String>,
+        trouble_of: impl Fn(&str) -> Option<String>,
+    ) -> Vec<Shown> {
         let shown = self.members().map(|(offer, it)| Shown {
             device: it.id().to_owned(),
             name: it.name.clone(),
@@ -93,6 +97,7 @@ impl Offering {
             offer,
             watts: it.watts,
             lease: lease_of(it.id()),
+            trouble: trouble_of(it.id()),
         });
         shown.collect()
     }
@@ -110,6 +115,9 @@ pub(crate) struct Shown {
     pub(crate) watts: u32,
     /// What it is leased for.
     pub(crate) lease: Option<String>,
+    /// What is wrong with it, if anything is.
+    #[serde(default)]
+    pub(crate) trouble: Option<String>,
 }
 
 /// Whether two devices can stand in one offer.

@@ -4,7 +4,7 @@ use super::devices::{Offering, Shown};
 use crate::output::{lines, percent, table};
 use opengpu_agent::{
     Status,
-    core::{BidStage, BidStatus, Stage, Wish},
+    core::{BidStage, BidStatus, Devices, Failing, Stage, Wish},
     presence::Sight,
 };
 use opengpu_client::market;
@@ -128,7 +128,7 @@ impl Report {
             relay,
             reachable: around.reachable,
             owner: around.sight.map(|sight| noticed(sight).to_owned()),
-            devices: offering.shown(lease_of),
+            devices: offering.shown(lease_of, |id| trouble(status, offering, id)),
             leases,
             bids: status.bids.iter().map(Placed::new).collect(),
             stored_bytes: status.stored,
@@ -167,11 +167,15 @@ impl Report {
         if !self.devices.is_empty() {
             let rows = self.devices.iter().map(|it| {
                 let lease = it.lease.clone().unwrap_or_else(|| "-".to_owned());
+                let state = it.trouble.clone().unwrap_or_else(|| "works".to_owned());
                 let Shown { device, name, class, offer, watts, .. } = it.clone();
-                [device, name, class, offer.to_string(), format!("{watts} W"), lease]
+                [device, name, class, offer.to_string(), format!("{watts} W"), state, lease]
             });
-            let head = ["device", "name", "class", "offer", "draws", "lease"];
+            let head = ["device", "name", "class", "offer", "draws", "state", "lease"];
             text.push_str(&format!("\n\n{}", table(head, rows)));
+            if self.devices.iter().any(|it| it.trouble.is_some()) {
+                text.push_str(&format!("\n{MEND}"));
+            }
         }
         if !self.leases.is_empty() {
             let rows = self.leases.iter().map(|held| {
@@ -234,6 +238,29 @@ pub(crate) const UNSEEN: &str = "no input device can be read, so nobody at a des
      user of the provider to the group `input` (`sudo usermod -aG input USER`), log in again, and see \
      `opengpu provider status`";
 
+/// What to do about a device that fails.
+const MEND: &str = "a device that fails again and again is out of service and gets no lease: \
+     `opengpu doctor` says what is wrong, `opengpu provider resume` puts it back, and `devices` in \
+     provider.toml leaves it out";
+
+/// What is wrong with a device, if anything is.
+fn trouble(status: &Status, offering: &Offering, id: &str) -> Option<String> {
+    let is_it = |it: &&Failing| {
+        let ids = offering.ids(it.offer, &Devices::NONE.with(it.device));
+        ids.iter().any(|found| found == id)
+    };
+    let Failing { failures, out, .. } = *status.failing.iter().find(is_it)?;
+    let told = format!("failed {failures} x in a row");
+    Some(if out { format!("out of service, {told}") } else { told })
+}
+
+/// Whether every device is out of service.
+fn is_out_of_service(status: &Status) -> bool {
+    let offers = status.provider.iter().flat_map(|provider| &provider.offers);
+    let all = offers.map(|offered| usize::from(offered.offer.devices)).sum::<usize>();
+    all > 0 && status.failing.iter().filter(|it| it.out).count() >= all
+}
+
 const fn stage(stage: Stage) -> &'static str {
     match stage {
         Stage::Awarded { .. } => "waiting for its client",
@@ -256,6 +283,9 @@ fn standing(status: &Status, around: Around) -> String {
     }
     let because = match (&status.provider, status.wish) {
         _ if status.full => "the disk is full",
+        _ if is_out_of_service(status) => {
+            "all of its devices failed: see `opengpu doctor`, then `opengpu provider resume`"
+        }
         (_, Wish::Pause) => "it is paused: `opengpu provider resume`",
         (_, Wish::Drain) => "it takes no more leases: `opengpu provider resume`",
         _ if !around.open => "it takes no leases at this hour",
@@ -277,7 +307,7 @@ fn standing(status: &Status, around: Around) -> String {
 mod tests {
     use super::*;
     use crate::provider::measure::{Measured, sample};
-    use opengpu_agent::{LeaseStatus, core::Devices};
+    use opengpu_agent::LeaseStatus;
     use opengpu_types::{Amount, Digest, LeaseId, SegmentIndex, TaskId};
 
     const AROUND: Around = Around { open: true, reachable: true, idle_only: false, sight: None };
@@ -325,6 +355,14 @@ mod tests {
         let blind = Around { sight: Some(Sight::Nothing), ..AROUND };
         let blind = new(&status, blind).text();
         assert!(blind.contains("never noticed") && blind.contains("usermod"), "{blind}");
+        let failing = |device, failures, out| Failing { offer: 0, device, failures, out };
+        status.failing = vec![failing(0, 1, false), failing(1, 3, true)];
+        let mended = new(&status, AROUND);
+        let states = mended.devices.iter().map(|it| it.trouble.as_deref().unwrap());
+        let expected = ["failed 1 x in a row", "out of service, failed 3 x in a row"];
+        assert_eq!(states.collect::<Vec<_>>(), expected);
+        assert!(mended.text().contains("opengpu provider resume"), "{}", mended.text());
+        assert!(!report.text().contains("opengpu provider resume"), "{}", report.text());
         let json = serde_json::to_string(&report).unwrap();
         assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
     }

@@ -243,11 +243,11 @@ impl Core {
         if self.bids.contains_key(&id) {
             return Ok(());
         }
-        let provider = self.provider.as_ref().ok_or(Why::NotActive)?;
+        let provider = self.serving().ok_or(Why::NotActive)?;
         let open = self.open();
         let (account, market) = (self.settings.account, &self.settings.market);
         let market = (market, self.now);
-        let bid = self.settings.policy.rate_for(task, (&account, provider), &open, market)?;
+        let bid = self.settings.policy.rate_for(task, (&account, &provider), &open, market)?;
         if self.must_leave() || self.full {
             return Err(Why::NotActive);
         }

@@ -4,10 +4,11 @@
 //!   and its run has ended, whichever is later.
 //! - The chain says how many devices an offer has and leases no more of them, so a lease waits for
 //!   nothing but the end of a run whose lease is closed.
+//! - Devices that did not fail lately are given first, and those that are out of service never.
 //! - A lease keeps its devices, also when the agent begins anew, as long as its offer has them and
 //!   nobody else runs on them.
 
-use super::Core;
+use super::{Core, Health};
 use opengpu_types::LeaseId;
 use std::collections::BTreeMap;
 
@@ -57,10 +58,13 @@ impl Devices {
         self.0.iter().zip(other.0).any(|(own, other)| own & other != 0)
     }
 
-    /// The first ones that are not in it, of `all`; none if there are fewer than are wanted.
-    fn free(&self, all: u8, wanted: u8) -> Option<Self> {
-        let free = (0..all).filter(|number| !self.has(*number)).take(usize::from(wanted));
-        let found: Self = free.collect();
+    /// The best ones that are not in it, of `all`; none if there are fewer than are wanted. Best are
+    /// those that did not fail lately, and of those the first.
+    fn free(&self, all: u8, wanted: u8, (health, offer): (&Health, u8)) -> Option<Self> {
+        let free = (0..all).filter(|number| !self.has(*number) && !health.is_out(offer, *number));
+        let mut free: Vec<_> = free.collect();
+        free.sort_by_key(|number| health.failures(offer, *number));
+        let found: Self = free.into_iter().take(usize::from(wanted)).collect();
         (found.count() == usize::from(wanted)).then_some(found)
     }
 
@@ -99,6 +103,14 @@ impl Core {
         held.demand().map(|(offer, _)| (offer, held.devices))
     }
 
+    /// The devices on which a lease runs, or did when it was closed.
+    pub(super) fn seat(&self, lease: LeaseId) -> Option<Seat> {
+        let held = self.leases.get(&lease).filter(|held| held.runs);
+        let own = held
+            .and_then(|held| held.demand().map(|(offer, _)| Seat { offer, devices: held.devices }));
+        own.or_else(|| self.ending.get(&lease).copied())
+    }
+
     /// Gives devices to leases that have none.
     pub(super) fn allot(&mut self) {
         let Some(provider) = &self.provider else { return };
@@ -128,8 +140,9 @@ impl Core {
         }
         for held in self.leases.values_mut().filter(|held| held.devices.is_empty()) {
             let Some((offer, wanted)) = held.demand() else { continue };
+            held.unserved = self.health.in_service(offer, all(offer)) < wanted;
             let taken = taken.entry(offer).or_default();
-            if let Some(devices) = taken.free(all(offer), wanted) {
+            if let Some(devices) = taken.free(all(offer), wanted, (&self.health, offer)) {
                 taken.add(&devices);
                 held.devices = devices;
             }

@@ -92,6 +92,8 @@ pub(super) struct Held {
     stage: Stage,
     /// What it has of its offer; none if it must wait for them.
     pub(super) devices: Devices,
+    /// Whether its offer has fewer devices in service than it wants.
+    pub(super) unserved: bool,
     /// Whether it was started and has not ended.
     pub(super) runs: bool,
     chained: Option<Chained>,
@@ -130,6 +132,7 @@ impl Held {
         Self {
             stage,
             devices: Devices::NONE,
+            unserved: false,
             runs: false,
             chained: None,
             gone: false,
@@ -255,7 +258,9 @@ impl Held {
                 self.last_word = self.last_word.or(self.reached);
                 Stage::Closing
             }
-            (How::Halted | How::Unfit, _) => Stage::Leaving { leave: Leave::OwnerReturned },
+            (How::Halted | How::Unfit | How::DeviceUnusable, _) => {
+                Stage::Leaving { leave: Leave::OwnerReturned }
+            }
             (How::Full, _) => {
                 self.reached = None;
                 Stage::Leaving { leave: Leave::Broken }
@@ -350,7 +355,7 @@ impl Held {
         if self.stage == Stage::Restored {
             self.stage = if self.last_word.is_some() {
                 Stage::Closing
-            } else if halt {
+            } else if halt || self.unserved {
                 Stage::Leaving { leave: Leave::OwnerReturned }
             } else if self.devices.is_empty() {
                 // A run whose lease is closed has not ended yet.
@@ -362,7 +367,8 @@ impl Held {
             };
         }
         if let Stage::Awarded { since } = self.stage {
-            if halt || turn.full || self.chained.is_some_and(|chained| !chained.runs_here) {
+            let runs_here = self.chained.is_none_or(|chained| chained.runs_here);
+            if halt || turn.full || self.unserved || !runs_here {
                 self.stage = Stage::Leaving { leave: Leave::OwnerReturned };
             } else if now >= self.briefed_by(since, settings) {
                 self.stage = Stage::Leaving { leave: Leave::Unbriefed };

@@ -20,21 +20,24 @@
 
 mod bid;
 mod devices;
+mod health;
+mod ingress;
 mod lease;
 mod sight;
 
 pub use bid::Sealed;
 pub use devices::Devices;
+pub use health::Failing;
+pub use ingress::{Answer, Effect, How, Input, Settings, Subject, Wish};
 pub use lease::{Kept, Stage};
 pub use sight::{BidStage, BidStatus, Hand, NoHand, Prospect, Question, Reply, Sighting};
 
-use crate::policy::{Policy, Why};
 use bid::HeldBid;
 use devices::Seat;
+use health::Health;
 use lease::Held;
 use opengpu_types::{
-    Address, ChainId, Commitment, Failure, LeaseId, MarketOperation, MarketParameters, Millis,
-    Provider, ProviderStatus, Task, TaskId,
+    Commitment, Failure, LeaseId, MarketOperation, Millis, Provider, ProviderStatus, Task, TaskId,
 };
 use sight::Sight;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,244 +48,6 @@ const BEATS: u64 = 4;
 const REST: Millis = Millis(1_000);
 /// After a refusal that cost a fee, the provider itself rests so long.
 const LONG_REST: Millis = Millis(30_000);
-
-/// What stays the same while an agent runs.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Which chain.
-    pub chain: ChainId,
-    /// The provider's account.
-    pub account: Address,
-    /// What the owner allows.
-    pub policy: Policy,
-    /// How the market works.
-    pub market: MarketParameters,
-    /// How long a client may take to brief.
-    pub brief: Millis,
-    /// How long a run may take to the next boundary when the owner is back.
-    pub boundary: Millis,
-}
-
-/// What the owner wishes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wish {
-    /// Leases are taken and run.
-    #[default]
-    Work,
-    /// Open leases are ended, no more are taken.
-    Drain,
-    /// Open leases are given back now.
-    Pause,
-}
-
-/// Whom an operation is about; each has one on its way at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
-    /// A lease.
-    Lease(LeaseId),
-    /// The bid for a task.
-    Bid(TaskId),
-    /// The provider itself.
-    Provider,
-}
-
-/// What became of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// It took effect.
-    Applied,
-    /// It did not and never will.
-    Failed(Failure),
-    /// Nobody knows.
-    Unavailable,
-    /// It was not sent: what must be on disk first is not, or nobody could go on from it.
-    Unkept,
-}
-
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// The program completed, or failed by its own fault; the commitment says which.
-    Finished,
-    /// Somebody wished so.
-    Halted,
-    /// What the client wants cannot be run, here or anywhere.
-    Unfit,
-    /// This machine could not go on.
-    Broken,
-    /// The disk has no room: what was made since the last checkpoint cannot be given to anybody.
-    Full,
-}
-
-/// What happened.
-#[derive(Clone, Debug)]
-pub enum Input {
-    /// This is on disk; told once, before everything else.
-    Restored {
-        /// Leases that were briefed and not forgotten.
-        leases: BTreeMap<LeaseId, Kept>,
-        /// Leases of which something is there that cannot be read.
-        spoiled: BTreeSet<LeaseId>,
-        /// Bids that were perhaps sent.
-        bids: BTreeMap<TaskId, Sealed>,
-    },
-    /// This is on chain: the provider, and the tasks of its leases and of [`Core::tasks`].
-    Seen {
-        /// The provider, if there is one.
-        provider: Option<Box<Provider>>,
-        /// The tasks that were looked for; none if there is no such task any more.
-        tasks: BTreeMap<TaskId, Option<Task>>,
-    },
-    /// Bids for a task are taken.
-    Bidding {
-        /// Which task.
-        id: TaskId,
-        /// The task.
-        task: Box<Task>,
-        /// A secret that is used once.
-        salt: [u8; 32],
-    },
-    /// All that a lease needs is on disk.
-    Briefed {
-        /// Which lease.
-        lease: LeaseId,
-        /// A secret that is used once.
-        salt: [u8; 32],
-    },
-    /// What the client sent is not what its task says.
-    Misbriefed {
-        /// Which lease.
-        lease: LeaseId,
-    },
-    /// There is no room for what the client sends.
-    NoRoom {
-        /// Which lease.
-        lease: LeaseId,
-    },
-    /// A run stands at a checkpoint.
-    Reached {
-        /// Of which lease.
-        lease: LeaseId,
-        /// The output in it is not sealed.
-        commitment: Commitment,
-    },
-    /// A run has ended.
-    Ended {
-        /// Of which lease.
-        lease: LeaseId,
-        /// What can be committed to, if there is anything.
-        commitment: Option<Commitment>,
-        /// How.
-        how: How,
-    },
-    /// The disk is full, or has room again.
-    Disk {
-        /// Whether it is full.
-        full: bool,
-    },
-    /// The owner is at the machine.
-    OwnerBack,
-    /// The owner is not.
-    OwnerAway,
-    /// The owner wishes something.
-    Wished(Wish),
-    /// The owner wants to know something, or to bid by hand.
-    Wanted {
-        /// Of the reply to it.
-        number: u64,
-        /// What.
-        question: Question,
-    },
-    /// An operation ended.
-    Submitted {
-        /// Whom it was about.
-        subject: Subject,
-        /// How.
-        answer: Answer,
-    },
-    /// Time has passed.
-    Ticked,
-}
-
-/// What is to be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Keep a bid on disk.
-    KeepBid {
-        /// For which task.
-        task: TaskId,
-        /// The bid.
-        sealed: Sealed,
-    },
-    /// Keep the last word of a lease on disk.
-    KeepLastWord {
-        /// Which lease.
-        lease: LeaseId,
-        /// The last word, its output not sealed.
-        commitment: Commitment,
-    },
-    /// Send an operation.
-    Submit {
-        /// Whom it is about.
-        subject: Subject,
-        /// What.
-        operation: MarketOperation,
-    },
-    /// Run a lease from where it stands on disk.
-    Start {
-        /// Which lease.
-        lease: LeaseId,
-        /// On which devices of its offer.
-        devices: Devices,
-    },
-    /// End a run at the next boundary.
-    PauseRun {
-        /// Of which lease.
-        lease: LeaseId,
-    },
-    /// End a run now.
-    StopRun {
-        /// Of which lease.
-        lease: LeaseId,
-    },
-    /// A lease is closed; what is kept of it is for its client alone.
-    Forget {
-        /// Which lease.
-        lease: LeaseId,
-    },
-    /// A bid counts no more.
-    ForgetBid {
-        /// For which task.
-        task: TaskId,
-    },
-    /// Tell the owner why there is no bid.
-    Decline {
-        /// For which task.
-        task: TaskId,
-        /// Why.
-        why: Why,
-    },
-    /// Reply to the owner.
-    Reply {
-        /// To which question.
-        number: u64,
-        /// What.
-        reply: Reply,
-    },
-    /// Tell of the time then.
-    WakeAt(Millis),
-}
-
-impl Effect {
-    /// Whom something is to be durable for, before anything is sent.
-    pub const fn keeps(&self) -> Option<Subject> {
-        match self {
-            Self::KeepBid { task, .. } => Some(Subject::Bid(*task)),
-            Self::KeepLastWord { lease, .. } => Some(Subject::Lease(*lease)),
-            _ => None,
-        }
-    }
-}
 
 /// The state of an agent.
 #[derive(Clone, Debug)]
@@ -303,6 +68,8 @@ pub struct Core {
     closed: BTreeSet<LeaseId>,
     /// What runs still hold whose leases are closed.
     ending: BTreeMap<LeaseId, Seat>,
+    /// Which devices work.
+    health: Health,
     heard: Millis,
     own: Own,
 }
@@ -337,6 +104,7 @@ impl Core {
             sight: Sight::new(),
             closed: BTreeSet::new(),
             ending: BTreeMap::new(),
+            health: Health::new(),
             heard: Millis(0),
             own: Own { beating: false, draining: None, rest: Millis(0) },
         }
@@ -394,12 +162,18 @@ impl Core {
                 self.with(lease, |held| held.reach(commitment));
             }
             Input::Ended { lease, commitment, how } => {
+                self.heed_end(lease, (commitment.as_ref(), how), &mut effects);
                 self.ending.remove(&lease);
                 self.with(lease, |held| held.ended(commitment, how));
             }
             Input::OwnerBack => self.owner = true,
             Input::OwnerAway => self.owner = false,
-            Input::Wished(wish) => self.wish = wish,
+            Input::Wished(wish) => {
+                self.wish = wish;
+                if wish == Wish::Work {
+                    self.health.clear();
+                }
+            }
             Input::Submitted { subject, answer } => self.submitted(subject, answer),
             Input::Ticked => {}
         }
@@ -563,7 +337,8 @@ impl Core {
             return;
         }
         let open = self.settings.policy.hours.contains(self.now);
-        let wanted = self.wish != Wish::Work || self.must_leave() || self.full || !open;
+        let can = open && !self.full && !self.is_out_of_service();
+        let wanted = self.wish != Wish::Work || self.must_leave() || !can;
         let draining = match provider.status {
             ProviderStatus::Active => false,
             ProviderStatus::Draining => true,

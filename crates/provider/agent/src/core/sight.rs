@@ -385,7 +385,8 @@ impl Core {
         }
         let market = &self.settings.market;
         let active = |it: &&Provider| it.status == ProviderStatus::Active && !self.must_leave();
-        let provider = self.provider.as_ref().filter(active);
+        let serving = self.serving();
+        let provider = serving.as_deref().filter(active);
         let provider = provider.ok_or(NoHand::Against(Why::NotActive))?;
         if let Some(why) = why_not_run(task) {
             return Err(NoHand::Against(why));

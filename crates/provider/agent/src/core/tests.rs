@@ -6,10 +6,11 @@
 use super::*;
 use crate::fixture;
 use crate::hours::Hours;
+use crate::policy::Why;
 use opengpu_crypto::Digest;
 use opengpu_types::{
-    ArtifactId, Checkpoint, Class, CloseReason, Ending, LeasePhase, Leave, List, SegmentIndex,
-    TaskPhase, Usage,
+    ArtifactId, ChainId, Checkpoint, Class, CloseReason, Ending, LeasePhase, Leave, List,
+    MarketParameters, SegmentIndex, TaskPhase, Usage,
 };
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -187,7 +188,7 @@ impl World {
                 self.forgotten = true;
             }
             Effect::Decline { why, .. } => self.told.push(why),
-            Effect::Reply { .. } => {}
+            Effect::Reply { .. } | Effect::Retire { .. } => {}
             Effect::WakeAt(at) => self.wake = Some(at),
         }
     }

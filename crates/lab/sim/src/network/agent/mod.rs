@@ -411,7 +411,10 @@ impl Agent {
                 self.records.forget_bid(task);
                 Ok(())
             }
-            Effect::Decline { .. } | Effect::Reply { .. } | Effect::WakeAt(_) => Ok(()),
+            Effect::Retire { .. }
+            | Effect::Decline { .. }
+            | Effect::Reply { .. }
+            | Effect::WakeAt(_) => Ok(()),
         };
         if kept.is_err() {
             unkept.extend(subject);

@@ -24,6 +24,8 @@ struct Market {
     /// Where a lease ran before a crash.
     before: BTreeMap<LeaseId, Devices>,
     count: u8,
+    /// Devices of offers that are out of service.
+    retired: Vec<(u8, u8)>,
 }
 
 fn id(number: u8) -> LeaseId {
@@ -53,7 +55,7 @@ fn task(open: &Open) -> Task {
 impl Market {
     fn new() -> Self {
         let (leases, kept, before) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { core: Core::new(settings()), leases, kept, before, count: 0 }
+        Self { core: Core::new(settings()), leases, kept, before, count: 0, retired: Vec::new() }
     }
 
     fn tell(&mut self, input: Input) {
@@ -61,6 +63,7 @@ impl Market {
             match effect {
                 Effect::Start { lease, devices } => self.start(lease, devices),
                 Effect::Forget { lease } => drop(self.kept.remove(&lease)),
+                Effect::Retire { offer, device } => self.retired.push((offer, device)),
                 // It ends when the test says so.
                 _ => {}
             }
@@ -242,4 +245,85 @@ fn a_lease_of_several_devices_that_cannot_be_used_is_given_back() {
     assert_eq!(world.reason(), CloseReason::Released);
     assert!(world.run.is_none() && world.kept.is_empty());
     assert!(world.now < settings().brief, "nobody waits for a brief");
+}
+
+/// A market in which a lease of an offer was awarded, briefed and started; says on which device.
+fn start_one(market: &mut Market, offer: u8) -> (LeaseId, Option<Devices>) {
+    market.award(offer, 1);
+    let lease = id(market.count);
+    market.look();
+    market.brief(lease);
+    (lease, market.leases.get(&lease).and_then(|open| open.runs))
+}
+
+/// A lease whose run ends like this and that the chain closes then.
+fn runs_and_ends(market: &mut Market, offer: u8, how: How) -> Option<Devices> {
+    let (lease, ran) = start_one(market, offer);
+    market.tell(Input::Ended { lease, commitment: None, how });
+    market.leases.get_mut(&lease).unwrap().runs = None;
+    market.close(lease);
+    market.look();
+    market.end(lease);
+    ran
+}
+
+#[test]
+fn a_device_that_failed_comes_last_until_it_works() {
+    let mut market = Market::new();
+    let first = |number| Some(Devices::NONE.with(number));
+    assert_eq!(runs_and_ends(&mut market, 0, How::DeviceFailed), first(0));
+    assert_eq!(runs_and_ends(&mut market, 0, How::DeviceUnusable), first(1));
+    assert_eq!(runs_and_ends(&mut market, 0, How::Finished), first(2));
+    assert_eq!(runs_and_ends(&mut market, 0, How::Unfit), first(2), "a program's fault is none");
+    // With the others in leases it gets its chance, and works.
+    let (one, _) = start_one(&mut market, 0);
+    assert_eq!(runs_and_ends(&mut market, 0, How::Finished), first(0));
+    market.close(one);
+    market.look();
+    market.end(one);
+    assert_eq!(runs_and_ends(&mut market, 0, How::Finished), first(0));
+    let failing: Vec<_> = market.core.failing().collect();
+    assert_eq!(failing, [Failing { offer: 0, device: 1, failures: 1, out: false }]);
+}
+
+#[test]
+fn a_device_that_fails_again_and_again_is_out_of_service_until_its_owner_wishes_work() {
+    let mut market = Market::new();
+    for _ in 0..3 {
+        let ran = runs_and_ends(&mut market, 1, How::DeviceFailed);
+        assert_eq!(ran, Some(Devices::NONE.with(0)));
+    }
+    assert_eq!(market.retired, [(1, 0)], "the owner hears of it once");
+    // A spot award is given back, and the other offer works.
+    let (lease, ran) = start_one(&mut market, 1);
+    assert_eq!(ran, None);
+    let leaving = Stage::Leaving { leave: Leave::OwnerReturned };
+    assert_eq!(market.core.leases[&lease].stage(), leaving);
+    market.close(lease);
+    market.look();
+    assert!(start_one(&mut market, 0).1.is_some());
+    market.tell(Input::Wished(Wish::Work));
+    assert!(start_one(&mut market, 1).1.is_some(), "its owner has mended it");
+}
+
+#[test]
+fn a_provider_without_a_device_that_works_neither_bids_nor_takes_leases() {
+    let until = Millis(u64::MAX);
+    let mut world = World::new(Task { phase: TaskPhase::Bidding { until }, ..fixture::task() });
+    let seat = Seat { offer: 0, devices: Devices::NONE.with(0) };
+    for _ in 0..3 {
+        world.core.ending.insert(LEASE, seat);
+        let (commitment, how) = (None, How::DeviceFailed);
+        world.tell(Input::Ended { lease: LEASE, commitment, how });
+    }
+    world.look();
+    let drain = MarketOperation::DrainProvider { draining: true };
+    assert_eq!(world.waiting, [(Subject::Provider, drain)]);
+    let task = Box::new(world.task.clone().unwrap());
+    world.tell(Input::Bidding { id: TASK, task, salt: [4; 32] });
+    assert_eq!(world.waiting.len(), 1, "{:?}", world.waiting);
+    world.answer(true, true);
+    world.tell(Input::Wished(Wish::Work));
+    let resume = MarketOperation::DrainProvider { draining: false };
+    assert_eq!(world.waiting, [(Subject::Provider, resume)]);
 }
