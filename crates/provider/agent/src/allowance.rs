@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   request ──► one at a time for each account ──► so many in a time ──► packed
-//!   run of groups ──► some at once for each account ──► so many bytes in a time ──► some at once in all
+//!   run of groups ──► some at once for each account ──► so many bytes in a time ──┬─► the only one of its account
+//!                                                                                └─► one of several
 //! ```
 //!
 //! Who asks too often is refused; who fetches too fast waits, and is refused if that takes too long. A reader
@@ -21,9 +22,12 @@ use tokio::time::{sleep, timeout};
 const REQUESTS: Rate = Rate { most: 32, second: 1 };
 /// Bytes of one account.
 const BYTES: Rate = Rate { most: 512 << 20, second: 16 << 20 };
-/// Runs of groups that are sent at once, to one account and to all.
+/// Runs of groups that are sent at once to one account.
 const RUNS: usize = 4;
-const ALL_RUNS: usize = 8;
+/// Runs that are sent at once to all: of accounts that have no other, and beside those. So a few that
+/// take long leave room for everybody else.
+const ONLY_RUNS: usize = 8;
+const MORE_RUNS: usize = 4;
 /// How long somebody waits at most; whoever fetches gives up after 20 seconds.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Accounts that are remembered; those who asked long ago are forgotten first.
@@ -80,6 +84,8 @@ struct Account {
     bytes: Bucket,
     asking: Arc<Semaphore>,
     runs: Arc<Semaphore>,
+    /// Its only run, or the first of several.
+    first: Arc<Semaphore>,
     last: Instant,
 }
 
@@ -90,6 +96,7 @@ impl Account {
             bytes: Bucket::full(BYTES, now),
             asking: Arc::new(Semaphore::new(1)),
             runs: Arc::new(Semaphore::new(RUNS)),
+            first: Arc::new(Semaphore::new(1)),
             last: now,
         }
     }
@@ -99,14 +106,16 @@ impl Account {
 #[derive(Clone, Debug)]
 pub(crate) struct Allowance {
     accounts: Arc<Mutex<BTreeMap<Address, Account>>>,
-    runs: Arc<Semaphore>,
+    only_runs: Arc<Semaphore>,
+    more_runs: Arc<Semaphore>,
     packing: Arc<Semaphore>,
 }
 
 impl Default for Allowance {
     fn default() -> Self {
-        let (runs, packing) = (Semaphore::new(ALL_RUNS), Semaphore::new(1));
-        Self { accounts: Arc::default(), runs: Arc::new(runs), packing: Arc::new(packing) }
+        let [only_runs, more_runs, packing] =
+            [ONLY_RUNS, MORE_RUNS, 1].map(|places| Arc::new(Semaphore::new(places)));
+        Self { accounts: Arc::default(), only_runs, more_runs, packing }
     }
 }
 
@@ -129,18 +138,30 @@ impl Allowance {
         let own = self.clone();
         Box::pin(async move {
             let waiting = async {
-                let runs = own.with(account, |it, _| Arc::clone(&it.runs));
-                let first = place(&runs).await?;
+                let (runs, first) =
+                    own.with(account, |it, _| (Arc::clone(&it.runs), Arc::clone(&it.first)));
+                let run = place(&runs).await?;
                 while let Err(wait) = own.with(account, |it, now| it.bytes.take(bytes, now)) {
                     if wait > PATIENCE {
                         return Err(Refusal::Busy);
                     }
                     sleep(wait).await;
                 }
-                Ok(Box::new((first, place(&own.runs).await?)) as Box<dyn Send>)
+                Ok(Box::new((run, own.among_all(&first).await?)) as Box<dyn Send>)
             };
             timeout(PATIENCE, waiting).await.unwrap_or(Err(Refusal::Busy))
         })
+    }
+
+    /// A place among the runs of all: as the only one of its account, or beside it.
+    async fn among_all(&self, first: &Arc<Semaphore>) -> Result<Box<dyn Send>, Refusal> {
+        let only =
+            async { Ok::<Place, Refusal>((place(first).await?, place(&self.only_runs).await?)) };
+        tokio::select! {
+            biased;
+            only = only => Ok(Box::new(only?)),
+            more = place(&self.more_runs) => Ok(Box::new(more?)),
+        }
     }
 
     fn with<T>(&self, account: Address, change: impl FnOnce(&mut Account, Instant) -> T) -> T {
@@ -223,6 +244,23 @@ mod tests {
         places.push(allowance.fetch(OTHER, 1).await.unwrap());
         drop(places);
         assert!(waiting.await.unwrap().is_ok());
+    }
+
+    #[tokio::test]
+    async fn readers_that_take_long_leave_room_for_one_run_of_each_other() {
+        let allowance = Allowance::default();
+        let fetch = |account| tokio::spawn(allowance.fetch(account, 1));
+        let greedy: Vec<_> =
+            [ONE, OTHER].into_iter().flat_map(|it| [it; RUNS]).map(fetch).collect();
+        sleep(Duration::from_millis(50)).await;
+        let mut places = Vec::new();
+        for third in 3..=9 {
+            let fetched = allowance.fetch(Address::new([third; 20]), 1);
+            let fetched = timeout(Duration::from_millis(200), fetched).await;
+            assert_eq!(fetched.is_ok(), third < 9, "there are {ONLY_RUNS}: {third}");
+            places.extend(fetched);
+        }
+        greedy.into_iter().for_each(|it| it.abort());
     }
 
     #[tokio::test]

@@ -220,7 +220,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Waits longer for the other end from now on, as for the lines of a quiet log.
+    /// Waits so long for the other end from now on: longer, as for the lines of a quiet log, or not so
+    /// long, where others wait for their turn.
     #[must_use]
     pub fn patient(mut self, idle: Duration) -> Self {
         self.idle = idle;

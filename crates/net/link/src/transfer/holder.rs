@@ -21,6 +21,8 @@ use crate::store::{Pinned, Store, StoreError};
 
 /// How often whoever asked to keep something hears of it.
 const NEWS: Duration = Duration::from_millis(250);
+/// How long a group may take whose reader keeps others waiting.
+const STALL: Duration = Duration::from_secs(5);
 /// Groups that are read from disk at a time.
 const READ: u32 = 4;
 
@@ -36,7 +38,8 @@ pub trait Policy: Send + Sync + 'static {
     }
 }
 
-/// A turn that is waited for. What it gives is kept until all is sent.
+/// A turn that is waited for. What it gives is kept until all is sent, or until the reader takes nothing
+/// for some seconds: then it is cut off.
 pub type Turn = Pin<Box<dyn Future<Output = Result<Box<dyn Send>, Refusal>> + Send>>;
 
 /// A store that others may use.
@@ -128,11 +131,14 @@ impl Holder {
             return exchange.refuse(Refusal::Missing).await;
         }
         let bytes = u64::from(wish.count).saturating_mul(GROUP as u64);
-        let _place = match self.turn(&exchange, wish.artifact, bytes).await {
+        let place = match self.turn(&exchange, wish.artifact, bytes).await {
             Ok(place) => place,
             Err(refusal) => return exchange.refuse(refusal).await,
         };
         let mut stream = exchange.accept(&[]).await?;
+        if place.is_some() {
+            stream = stream.patient(STALL);
+        }
         // The next ones are read while these are sent.
         let mut reading = read(&content, wish.first, end);
         let mut next = wish.first;
@@ -146,6 +152,7 @@ impl Holder {
             }
         }
         stream.finish();
+        drop(place);
         Ok(())
     }
 

@@ -1,13 +1,18 @@
 //! Fetching, resuming, several holders, having something kept.
 
-use crate::ground::{GROUP, Open, Place, ROOM, bytes, read};
+use crate::ground::{GROUP, Open, Place, ROOM, bytes, loopback, read};
 use crate::liars::{Manner, hostile};
+use commonware_codec::Encode as _;
 use opengpu_crypto::SealKeypair;
 use opengpu_link::artifact::{ArtifactKey, Grant};
-use opengpu_link::transfer::{GetError, Keep, Policy, PutError, get, get_all, put};
-use opengpu_link::{EndpointId, Quota, StoreError};
+use opengpu_link::session::{Limits, Router};
+use opengpu_link::transfer::{
+    GROUPS, GetError, Holder, Keep, Policy, PutError, Run, Turn, get, get_all, put,
+};
+use opengpu_link::{Config, Endpoint, EndpointId, Quota, Store, StoreError};
 use opengpu_types::{ArtifactId, ChainId, Millis};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 fn nobody_looks(_: opengpu_link::transfer::Progress) {}
 
@@ -184,6 +189,47 @@ async fn what_may_be_read_and_left_is_up_to_the_holder() {
     let lie = Keep { size: 10, ..honest };
     assert!(matches!(put(&session, lie, |_| {}).await, Err(PutError::Failed)));
     assert!(!guarded.store.contains(&large));
+}
+
+/// Lets everybody read in turns, and counts those who have one.
+struct Turns(Arc<()>);
+
+impl Policy for Turns {
+    fn may_read(&self, _: EndpointId, _: ArtifactId) -> bool {
+        true
+    }
+    fn may_keep(&self, _: EndpointId, _: &Keep) -> bool {
+        false
+    }
+    fn turn(&self, _: EndpointId, _: ArtifactId, _: u64) -> Option<Turn> {
+        let place: Box<dyn Send> = Box::new(Arc::clone(&self.0));
+        Some(Box::pin(std::future::ready(Ok(place))))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_takes_nothing_loses_its_turn() {
+    let reader = Place::new(1).await;
+    let turns = Arc::new(());
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), ROOM).unwrap();
+    let router = Holder::new(store.clone(), Turns(Arc::clone(&turns))).answer_on(Router::default());
+    let idle = Duration::from_secs(60);
+    let limits = Limits { idle, ..Limits::default() };
+    let config = Config { limits, ..Config::nearby([2; 32], loopback()) };
+    let holder = Endpoint::bind(config, router, |_| true).await.unwrap();
+    let artifact = store.import(bytes(64 * GROUP).as_slice()).unwrap();
+    let session = reader.dial(&holder).await;
+    let wish = Run { artifact, first: 0, count: 64 };
+    let begun = session.ask(GROUPS, &wish.encode()).await.unwrap();
+    assert_eq!(Arc::strong_count(&turns), 3, "the test, the policy and the reader");
+    let free = async {
+        while Arc::strong_count(&turns) > 2 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), free).await.expect("it keeps its turn");
+    drop(begun);
 }
 
 #[tokio::test(flavor = "multi_thread")]
