@@ -9,13 +9,16 @@ use opengpu_link::lease::{Burst, News};
 use opengpu_link::session::Gate;
 use opengpu_link::transfer::{Keep, Policy};
 use opengpu_types::{ArtifactId, Ending, LeaseId, ProgramId, Task, TaskId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 /// Bytes of news that are sent together.
 const MOST_BYTES: usize = 256 * 1024;
+
+/// Artifacts that the client of a lease may fetch; older ones it asks for again.
+const MOST_SHOWN: usize = 256;
 
 /// News of one lease, in sequence.
 #[derive(Debug)]
@@ -111,8 +114,8 @@ pub(crate) struct Posted {
     pub(crate) task: Arc<Task>,
     /// What happens.
     pub(crate) log: Arc<Log>,
-    /// Ciphertexts that its client may fetch.
-    shown: BTreeSet<ArtifactId>,
+    /// Ciphertexts that its client may fetch, those last that it was told of last.
+    shown: VecDeque<ArtifactId>,
     open: bool,
 }
 
@@ -136,7 +139,7 @@ impl Board {
             if !open {
                 log.end(Ending::Open);
             }
-            Posted { task: Arc::clone(task), log, shown: BTreeSet::new(), open }
+            Posted { task: Arc::clone(task), log, shown: VecDeque::new(), open }
         });
         posted.task = Arc::clone(task);
         posted.open = open;
@@ -174,7 +177,10 @@ impl Board {
     /// Lets the client of a lease fetch something.
     pub(crate) fn show(&self, lease: LeaseId, artifact: ArtifactId) {
         if let Some(posted) = self.lock().get_mut(&lease) {
-            posted.shown.insert(artifact);
+            posted.shown.retain(|shown| *shown != artifact);
+            posted.shown.push_back(artifact);
+            let over = posted.shown.len().saturating_sub(MOST_SHOWN);
+            posted.shown.drain(..over);
         }
     }
 
@@ -213,5 +219,30 @@ impl Policy for Board {
 
     fn may_keep(&self, remote: EndpointId, _: &Keep) -> bool {
         self.any(remote, |posted| posted.open)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use opengpu_types::Digest;
+
+    #[test]
+    fn what_a_client_may_fetch_does_not_grow_with_its_lease() {
+        let lease = LeaseId { task: TaskId(Digest([5; 32])), number: 0 };
+        let (board, task) = (Board::default(), Arc::new(fixture::leased()));
+        let client = EndpointId(task.contact.session.0);
+        board.post(lease, &task, true);
+        let artifact = |number: usize| ArtifactId::of(&number.to_be_bytes());
+        let last = MOST_SHOWN.saturating_mul(2);
+        for number in 0..=last {
+            board.show(lease, artifact(number));
+            // What is asked for again is as good as new.
+            board.show(lease, artifact(0));
+        }
+        assert_eq!(board.find(lease).unwrap().shown.len(), MOST_SHOWN);
+        assert!(board.may_read(client, artifact(0)) && board.may_read(client, artifact(last)));
+        assert!(!board.may_read(client, artifact(1)));
     }
 }

@@ -122,7 +122,10 @@ impl Reception {
         }
         let record = self.records.lease(lease);
         match spawn_blocking(move || record.parcel()).await {
-            Ok(Ok(Some(parcel))) => exchange.answer(&parcel.encode()).await,
+            Ok(Ok(Some(parcel))) => {
+                self.board.show(lease, parcel.grant.artifact);
+                exchange.answer(&parcel.encode()).await
+            }
             Ok(Ok(None)) => exchange.refuse(Refusal::Missing).await,
             _ => exchange.refuse(Refusal::Failed).await,
         }
