@@ -64,12 +64,6 @@ pub fn offers(rpc: &Rpc) -> Result<Vec<StandingOffer>, RpcError> {
     Ok(offers)
 }
 
-/// How reliable a provider was, and in how much of its time it was not silent, as last counted.
-pub fn record(provider: &Provider) -> (Permille, Permille) {
-    let record = &provider.reputation;
-    (reputation::reliability(record), reputation::uptime(record))
-}
-
 /// How reliable a client was, as the chain counts it.
 pub fn reliability(rpc: &Rpc, client: Address) -> Result<Permille, RpcError> {
     let half_life = rpc.parameters()?.parameters.market.half_life;

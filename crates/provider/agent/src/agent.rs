@@ -17,8 +17,9 @@ use crate::keeper::Keeper;
 use crate::lending::{Book, Lender, Lending, Lent};
 use crate::lookout::{Clock, Lookout};
 use crate::neighbours::Neighbours;
+use crate::offering::{self, Group};
 use crate::parcel::Parcels;
-use crate::policy::{Device, NoOffers, Policy};
+use crate::policy::{NoOffers, Policy};
 use crate::presence::{self, Presence};
 use crate::questions::Questions;
 use crate::readers::{Readers, Shown};
@@ -33,8 +34,8 @@ use opengpu_link::session::Router;
 use opengpu_link::transfer::Holder;
 use opengpu_link::{BindError, Endpoint, Quota, Store, StoreError};
 use opengpu_types::{
-    Amount, Contact, Entry, Failure, Height, Key, LeaseId, MarketOperation, Millis, Outcome,
-    Provider, SegmentIndex, SessionKey, TaskId, Text,
+    Amount, Contact, Entry, Failure, Height, Key, LeaseId, List, MarketOperation, Millis, Offer,
+    Outcome, Permille, Provider, SegmentIndex, SessionKey, TaskId, Text,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -76,9 +77,9 @@ pub struct Config {
     pub previous_sealing: Vec<[u8; 32]>,
     /// How executors are started.
     pub launch: Launch,
-    /// Ids of the devices of each offer, in the sequence of [`Agent::announce`]: those of a lease are
-    /// what its executor uses. One without an id, and all if nothing is said, is what `launch` names.
-    pub devices: Vec<Vec<Option<String>>>,
+    /// What is offered, in any sequence: each has the place where the chain has the offer most like it
+    /// ([`Agent::sequence`]).
+    pub devices: Vec<Group>,
     /// What the owner allows.
     pub policy: Policy,
     /// How long a client may take to brief.
@@ -133,14 +134,14 @@ pub enum StartError {
     /// The disk failed.
     #[error("the agent's disk failed: {0}")]
     Disk(#[from] io::Error),
+    /// There is nothing to offer.
+    #[error(transparent)]
+    Offers(#[from] NoOffers),
 }
 
 /// Why a provider is not announced.
 #[derive(Debug, thiserror::Error)]
 pub enum AnnounceError {
-    /// There is nothing to offer.
-    #[error(transparent)]
-    Offers(#[from] NoOffers),
     /// The chain does not answer.
     #[error(transparent)]
     Chain(#[from] ChainError),
@@ -174,6 +175,8 @@ pub struct Status {
     pub wish: Wish,
     /// The provider as the chain knows it.
     pub provider: Option<Provider>,
+    /// How reliable it is now, and in how much of its time it was not silent.
+    pub record: Option<(Permille, Permille)>,
     /// Its open leases.
     pub leases: Vec<LeaseStatus>,
     /// Its bids.
@@ -202,7 +205,8 @@ pub struct Earned {
 /// A running agent.
 pub struct Agent {
     chain: Arc<dyn Chain>,
-    policy: Policy,
+    offers: Offers,
+    sequence: Vec<usize>,
     contact: Contact,
     endpoint: Arc<Endpoint>,
     inbox: Inbox,
@@ -228,6 +232,7 @@ impl Agent {
         chain: Arc<dyn Chain>,
         presence: Box<dyn Presence>,
     ) -> Result<Self, StartError> {
+        let range = Range::of(&config, &*chain)?;
         let records = Records::open(&config.folder.join("records"))?;
         let store = Store::open(&config.folder.join("artifacts"), config.quota)?;
         let sealing = SealKeypair::from_seed(config.sealing);
@@ -294,16 +299,17 @@ impl Agent {
             book: Book::default(),
         }));
         let parts = Parts { records, board, clock, inbox, depot, custody, lender };
-        parts.start(config, chain, presence, receiver, (endpoint, contact, runtime))
+        parts.start((config, range), chain, presence, receiver, (endpoint, contact, runtime))
     }
 
-    /// Registers the provider with what the policy offers of these devices, or brings what the chain
-    /// says of it up to date. The stake counts for a new provider only.
-    pub fn announce(&self, devices: &[Device], stake: Amount) -> Result<(), AnnounceError> {
+    /// Registers the provider with what the policy offers of its devices, or brings what the chain says
+    /// of it up to date; before that it runs nothing and does not bid. The stake counts for a new
+    /// provider only.
+    pub fn announce(&self, stake: Amount) -> Result<(), AnnounceError> {
         if relay_text(&self.endpoint).is_none() {
             return Err(AnnounceError::Relay);
         }
-        let (offers, contact) = (self.policy.offers(devices)?, self.contact.clone());
+        let (offers, contact) = (self.offers.clone(), self.contact.clone());
         let operation = match self.chain.entry(&Key::Provider(self.chain.account()))? {
             Some(Entry::Provider(provider)) => {
                 let same = provider.offers.iter().map(|offered| &offered.offer).eq(&offers);
@@ -318,6 +324,11 @@ impl Agent {
             Outcome::Applied => Ok(()),
             Outcome::Failed { failure, .. } => Err(AnnounceError::Refused(failure)),
         }
+    }
+
+    /// For each offer on chain, its place in [`Config::devices`].
+    pub fn sequence(&self) -> &[usize] {
+        &self.sequence
     }
 
     /// Whether clients can reach it now: its relay knows it.
@@ -394,6 +405,32 @@ impl Agent {
     }
 }
 
+type Offers = List<Offer, { Provider::MAX_OFFERS }>;
+
+/// What an agent offers, in the sequence of the chain.
+struct Range {
+    groups: Vec<Group>,
+    offers: Offers,
+    sequence: Vec<usize>,
+}
+
+impl Range {
+    fn of(config: &Config, chain: &dyn Chain) -> Result<Self, StartError> {
+        let of = |groups: &[Group]| {
+            let devices: Vec<_> = groups.iter().map(|group| group.device.clone()).collect();
+            config.policy.offers(&devices)
+        };
+        let known = match chain.entry(&Key::Provider(chain.account()))? {
+            Some(Entry::Provider(provider)) => provider.into_inner().offers.into_vec(),
+            _ => Vec::new(),
+        };
+        let sequence = offering::sequence(&of(&config.devices)?, &known);
+        let groups = sequence.iter().filter_map(|place| config.devices.get(*place).cloned());
+        let groups: Vec<_> = groups.collect();
+        Ok(Self { offers: of(&groups)?, groups, sequence })
+    }
+}
+
 /// What all threads of an agent share.
 struct Parts {
     records: Records,
@@ -421,7 +458,7 @@ impl Parts {
     /// Starts the threads.
     fn start(
         self,
-        config: Config,
+        (config, range): (Config, Range),
         chain: Arc<dyn Chain>,
         presence: Box<dyn Presence>,
         receiver: mpsc::Receiver<Input>,
@@ -433,6 +470,7 @@ impl Parts {
             chain: chain.id(),
             account: chain.account(),
             policy: config.policy.clone(),
+            offers: range.offers.clone(),
             market: chain.parameters()?,
             brief: config.brief,
             boundary: Millis(4_000),
@@ -449,7 +487,7 @@ impl Parts {
             depot,
             records,
             launch: config.launch,
-            devices: config.devices,
+            groups: range.groups,
             keep: config.keep,
             inbox: inbox.clone(),
             outbox,
@@ -485,7 +523,8 @@ impl Parts {
         ];
         Ok(Agent {
             chain,
-            policy: config.policy,
+            offers: range.offers,
+            sequence: range.sequence,
             contact,
             endpoint,
             inbox,

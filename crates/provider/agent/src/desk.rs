@@ -15,6 +15,7 @@ use crate::custody::Custody;
 use crate::delivery::Depot;
 use crate::lending::Lender;
 use crate::lookout::Clock;
+use crate::offering::Group;
 use crate::questions::Questions;
 use crate::record::{Records, Restored};
 use crate::run::{self, Controls, Run};
@@ -88,8 +89,8 @@ pub(crate) struct Desk {
     pub(crate) depot: Depot,
     pub(crate) records: Records,
     pub(crate) launch: Launch,
-    /// Ids of the devices of each offer.
-    pub(crate) devices: Vec<Vec<Option<String>>>,
+    /// What it offers, in the sequence of the chain.
+    pub(crate) groups: Vec<Group>,
     pub(crate) keep: Millis,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Sender<(Subject, MarketOperation)>,
@@ -324,10 +325,7 @@ impl Desk {
 
     /// How executors are started on these devices of an offer; none if they are not here.
     fn launch_on(&self, offer: u8, devices: Devices) -> Option<Launch> {
-        if self.devices.is_empty() {
-            return Some(self.launch.clone());
-        }
-        let offered = self.devices.get(usize::from(offer))?;
+        let offered = &self.groups.get(usize::from(offer))?.ids;
         let ids: Option<Vec<_>> =
             devices.iter().map(|number| offered.get(usize::from(number))).collect();
         let ids: Vec<_> = ids?.into_iter().flatten().cloned().collect();
@@ -350,6 +348,7 @@ impl Desk {
             provider: self.core.provider().cloned(),
             leases: leases.collect(),
             bids: self.core.bids().collect(),
+            record: self.core.record(),
             failing: self.core.failing().collect(),
             stored: self.depot.store.used(),
             holding: self.custody.bytes(),

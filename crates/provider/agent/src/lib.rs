@@ -10,6 +10,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`policy`], [`hours`] | what the owner allows, and what follows from it; pure |
+//! | `offering` | what is offered, in the sequence of the chain; pure |
 //! | [`core`] | what is decided, as `apply(input) -> effects`; pure |
 //! | [`earnings`] | what devices would earn; pure |
 //! | [`chain`] | the chain as an agent needs it |
@@ -39,6 +40,7 @@ mod keeper;
 mod lending;
 mod lookout;
 mod neighbours;
+mod offering;
 mod parcel;
 pub mod policy;
 pub mod presence;
@@ -51,3 +53,4 @@ mod run;
 mod witness;
 
 pub use agent::{Agent, AnnounceError, Config, Earned, LeaseStatus, StartError, Status};
+pub use offering::Group;

@@ -118,6 +118,8 @@ pub enum NoOffers {
 pub enum Why {
     /// There is no provider yet, or it takes no leases.
     NotActive,
+    /// The chain has other offers of it than there are now.
+    Unannounced,
     /// The owner allows no more leases.
     Busy,
     /// The chain lets a provider of this stake take no lease of so much beside those that it has.
@@ -148,6 +150,7 @@ impl fmt::Display for Why {
             Self::NotActive => f.write_str("the provider takes no leases now"),
             Self::Busy => f.write_str("all leases that the owner allows are open"),
             Self::TooLarge => f.write_str("the stake does not bear a lease of so much"),
+            Self::Unannounced => f.write_str("its offers of now are not on chain yet"),
             Self::TooSlow => f.write_str("it would take longer than the client allows"),
             Self::TooCheap => f.write_str("the client pays less than the floor"),
             Self::NotRun => f.write_str("work of this form is not run here"),
@@ -318,7 +321,17 @@ pub(crate) fn why_not_run(task: &Task) -> Option<Why> {
 pub(crate) fn reliability(provider: &Provider, market: &MarketParameters, now: Millis) -> Permille {
     let mut record = provider.reputation;
     reputation::refresh(&mut record, now, market.half_life);
-    reputation::reliability(&record)
+    (reputation::reliability(&record), reputation::uptime(&record))
+    record(provider, market, now).0
+}
+
+/// How reliable a provider is at a time, and in how much of its time it was not silent. The chain counts
+/// that only when something happens.
+pub(crate) fn record(
+    provider: &Provider,
+    market: &MarketParameters,
+    now: Millis,
+) -> (Permille, Permille) {
 }
 
 /// What stands against a lease of an offer, beside the client's record.

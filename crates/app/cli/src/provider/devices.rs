@@ -3,7 +3,7 @@
 use super::measure::Measured;
 use crate::exit::Complaint;
 use anyhow::{Context as _, Result};
-use opengpu_agent::{core::Devices, policy};
+use opengpu_agent::{Group, core::Devices, policy};
 use opengpu_types::{DeviceClass, Precision, ProgramKind, Rating, Runtime, Set};
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub(crate) struct Alike {
     pub(crate) members: Vec<Measured>,
 }
 
-/// All offers of a provider, in their sequence on chain.
+/// All offers of a provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offering(pub(crate) Vec<Alike>);
 
@@ -54,10 +54,22 @@ impl Offering {
         self.0.iter().map(|alike| alike.device.clone()).collect()
     }
 
-    /// What the executors of each device are told to use.
-    pub(crate) fn for_executors(&self) -> Vec<Vec<Option<String>>> {
-        let ids = |alike: &Alike| alike.members.iter().map(Measured::for_executors).collect();
-        self.0.iter().map(ids).collect()
+        // A number is one device, in whatever sequence a file lists them.
+        for alike in &mut all {
+            alike.members.sort_by(|one, other| one.id().cmp(&other.id()));
+        }
+    /// The same with what the executors of each device are told to use.
+    pub(crate) fn groups(&self) -> Vec<Group> {
+        let group = |alike: &Alike| Group {
+            device: alike.device.clone(),
+            ids: alike.members.iter().map(Measured::for_executors).collect(),
+        };
+        self.0.iter().map(group).collect()
+    }
+
+    /// The same offers in another sequence.
+    pub(crate) fn in_sequence(&self, places: &[usize]) -> Self {
+        Self(places.iter().filter_map(|place| self.0.get(*place).cloned()).collect())
     }
 
     /// All devices, offer by offer.
@@ -192,7 +204,9 @@ mod tests {
         let numbers = Devices::NONE.with(1).with(2);
         assert_eq!(all.ids(0, &numbers), ["b", "c"]);
         assert_eq!(all.ids(1, &Devices::NONE.with(0)), ["cpu"]);
-        assert_eq!(all.for_executors()[1], [Some("cpu".to_owned())]);
+        assert_eq!(all.groups()[1].ids, [Some("cpu".to_owned())]);
+        let turned = all.in_sequence(&[1, 0]);
+        assert_eq!(turned.ids(0, &Devices::NONE.with(0)), ["cpu"]);
         let larger = Measured { memory_mib: 1, ..card("d", 900) };
         let apart = Offering::new(&[card("a", 900), larger], &[]).unwrap();
         assert_eq!(apart.devices().len(), 2, "of another memory");

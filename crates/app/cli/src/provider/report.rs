@@ -7,7 +7,6 @@ use opengpu_agent::{
     core::{BidStage, BidStatus, Devices, Failing, Stage, Wish},
     presence::Sight,
 };
-use opengpu_client::market;
 use opengpu_types::{Address, Permille, ProviderStatus};
 use serde::{Deserialize, Serialize};
 
@@ -116,7 +115,7 @@ impl Report {
             ProviderStatus::Leaving { .. } => "leaving",
             ProviderStatus::Silent => "silent",
         });
-        let record = provider.map(market::record);
+        let record = status.record;
         Self {
             account: account.to_string(),
             wish: word(status.wish).to_owned(),

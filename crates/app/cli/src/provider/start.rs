@@ -24,7 +24,7 @@ use crate::{
 use anyhow::{Context as _, Result};
 use clap::Args;
 use opengpu_agent::{
-    Agent, AnnounceError, Config,
+    Agent, AnnounceError, Config, StartError,
     chain::Chain,
     core::Wish,
     presence::{Presence, Sight, Unattended},
@@ -87,10 +87,11 @@ pub(crate) fn run(context: &Context, folder: &Folder, arguments: &Arguments) -> 
     let chain = Arc::new(NodeChain::open(context.rpc.clone(), owner, sponsor)?);
     let config = config(folder, &settings, &offering)?;
     let policy = config.policy.clone();
-    let agent = Agent::start(config, Arc::clone(&chain) as Arc<dyn Chain>, presence(&settings))?;
-    let agent = Arc::new(agent);
+    let agent = Agent::start(config, Arc::clone(&chain) as Arc<dyn Chain>, presence(&settings));
+    let agent = Arc::new(agent.map_err(starting)?);
     agent.wish(kept_wish(folder));
-    agent.announce(&offering.devices(), arguments.stake).map_err(announcing)?;
+    agent.announce(arguments.stake).map_err(announcing)?;
+    let offering = offering.in_sequence(agent.sequence());
     let desk = Desk {
         agent: Arc::downgrade(&agent),
         account: chain.account(),
@@ -145,7 +146,7 @@ fn config(folder: &Folder, settings: &Settings, offering: &Offering) -> Result<C
     opengpu_client::wallet::create_folder(&state)?;
     let mut config = Config::new(state, link, *secrets.sealing, launch, settings.policy()?);
     config.previous_sealing = secrets.previous.iter().map(|seed| **seed).collect();
-    config.devices = offering.for_executors();
+    config.devices = offering.groups();
     config.quota = Quota::of(settings.quota_gib.saturating_mul(1 << 30));
     config.hold = settings.hold_gib.saturating_mul(1 << 30);
     Ok(config)
@@ -183,6 +184,17 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<thread:
     thread::Builder::new().name(name.to_owned()).spawn(work)
 }
 
+fn starting(error: StartError) -> anyhow::Error {
+    match error {
+        StartError::Offers(_) => {
+            Complaint::new(Exit::Failed, format!("the provider cannot be announced: {error}"))
+                .hint("see `devices`, `kinds` and `rate` in provider.toml")
+                .into()
+        }
+        error => error.into(),
+    }
+}
+
 fn announcing(error: AnnounceError) -> Complaint {
     let told = format!("the provider cannot be announced: {error}");
     let complaint = Complaint::new(Exit::Failed, told);
@@ -195,9 +207,6 @@ fn announcing(error: AnnounceError) -> Complaint {
             "an account without tokens needs `--sponsor NAME`, or on a local network \
              `opengpu dev faucet ADDRESS AMOUNT`",
         ),
-        AnnounceError::Offers(_) => {
-            complaint.hint("see `devices`, `kinds` and `rate` in provider.toml")
-        }
         AnnounceError::Relay => complaint.hint("see `relay` in provider.toml"),
     }
 }

@@ -244,6 +244,9 @@ impl Core {
             return Ok(());
         }
         let provider = self.serving().ok_or(Why::NotActive)?;
+        if !self.is_announced() {
+            return Err(Why::Unannounced);
+        }
         let open = self.open();
         let (account, market) = (self.settings.account, &self.settings.market);
         let market = (market, self.now);
@@ -305,7 +308,7 @@ fn is_next(before: Option<TaskPhase>, now: Option<TaskPhase>) -> bool {
 /// Whether a reason against a bid may be gone in a moment.
 fn passes(why: &Why) -> bool {
     match why {
-        Why::Busy | Why::NotActive | Why::TooLarge => true,
+        Why::Busy | Why::NotActive | Why::Unannounced | Why::TooLarge => true,
         Why::Unfit(reasons) => reasons.iter().all(|it| matches!(it, Mismatch::Busy { .. })),
         Why::TooSlow
         | Why::TooCheap

@@ -113,6 +113,9 @@ impl Core {
 
     /// Gives devices to leases that have none.
     pub(super) fn allot(&mut self) {
+        if !self.is_announced() {
+            return;
+        }
         let Some(provider) = &self.provider else { return };
         let all = |offer: u8| {
             let offered = provider.offers.get(usize::from(offer));

@@ -3,8 +3,8 @@
 use super::{Devices, Kept, Question, Reply, Sealed};
 use crate::policy::{Policy, Why};
 use opengpu_types::{
-    Address, ChainId, Commitment, Failure, LeaseId, MarketOperation, MarketParameters, Millis,
-    Provider, Task, TaskId,
+    Address, ChainId, Commitment, Failure, LeaseId, List, MarketOperation, MarketParameters,
+    Millis, Offer, Provider, Task, TaskId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,8 @@ pub struct Settings {
     pub account: Address,
     /// What the owner allows.
     pub policy: Policy,
+    /// What the chain is to have of its offers before they are acted on.
+    pub offers: List<Offer, { Provider::MAX_OFFERS }>,
     /// How the market works.
     pub market: MarketParameters,
     /// How long a client may take to brief.

@@ -127,6 +127,8 @@ pub(super) struct Turn<'a> {
     pub(super) beat: bool,
 }
 
+    /// Whether the chain has the offers of now.
+    pub(super) announced: bool,
 impl Held {
     const fn at(stage: Stage) -> Self {
         Self {
@@ -357,8 +359,8 @@ impl Held {
                 Stage::Closing
             } else if halt || self.unserved {
                 Stage::Leaving { leave: Leave::OwnerReturned }
-            } else if self.devices.is_empty() {
-                // A run whose lease is closed has not ended yet.
+            } else if self.devices.is_empty() || !turn.announced {
+                // A run whose lease is closed has not ended yet, or nobody can tell which devices it has.
                 Stage::Restored
             } else {
                 effects.push(Effect::Start { lease: id, devices: self.devices });

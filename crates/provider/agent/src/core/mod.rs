@@ -15,6 +15,7 @@
 //! - Effects are carried out in sequence: what must be durable stands before what is sent. What the
 //!   disk did not take is not sent ([`Answer::Unkept`]); a last word that it does not take is given up
 //!   after some tries, and no lease is taken while the disk is full.
+//! - Nothing runs and nothing is bid while the chain has other offers than the agent is set up with.
 //! - A lease that a client does not brief is given back as such, in time for a short one not to be
 //!   late; one that it briefs wrongly is given back at once, and nobody is to blame.
 
@@ -33,11 +34,13 @@ pub use lease::{Kept, Stage};
 pub use sight::{BidStage, BidStatus, Hand, NoHand, Prospect, Question, Reply, Sighting};
 
 use bid::HeldBid;
+use crate::policy::record;
 use devices::Seat;
 use health::Health;
 use lease::Held;
 use opengpu_types::{
-    Commitment, Failure, LeaseId, MarketOperation, Millis, Provider, ProviderStatus, Task, TaskId,
+    Commitment, Failure, LeaseId, MarketOperation, Millis, Permille, Provider, ProviderStatus,
+    Task, TaskId,
 };
 use sight::Sight;
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,6 +140,20 @@ impl Core {
         self.now = self.now.max(now);
         let mut effects = Vec::new();
         match input {
+    /// How reliable the provider is now, and in how much of its time it was not silent.
+    pub fn record(&self) -> Option<(Permille, Permille)> {
+        let provider = self.provider.as_ref()?;
+        Some(record(provider, &self.settings.market, self.now))
+    }
+
+    /// Whether the chain has the offers that it is set up with. Leases and bids name offers by their
+    /// place: with others on chain they would be of other devices.
+    pub(super) fn is_announced(&self) -> bool {
+        self.provider.as_ref().is_some_and(|provider| {
+            provider.offers.iter().map(|offered| &offered.offer).eq(&self.settings.offers)
+        })
+    }
+
             Input::Restored { leases, spoiled, bids } => {
                 let spoiled = spoiled.into_iter().map(|id| (id, Held::spoiled()));
                 self.leases.extend(spoiled);
@@ -291,6 +308,7 @@ impl Core {
         let mut gone = Vec::new();
         for (id, held) in &mut self.leases {
             if held.act(&turn, *id, effects) {
+            announced: self.is_announced(),
                 gone.push(*id);
             }
             wake = earlier(wake, held.wake(&turn));

@@ -388,6 +388,9 @@ impl Core {
         let serving = self.serving();
         let provider = serving.as_deref().filter(active);
         let provider = provider.ok_or(NoHand::Against(Why::NotActive))?;
+        if !self.is_announced() {
+            return Err(NoHand::Against(Why::Unannounced));
+        }
         if let Some(why) = why_not_run(task) {
             return Err(NoHand::Against(why));
         }

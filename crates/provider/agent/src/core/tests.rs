@@ -28,6 +28,7 @@ fn settings() -> Settings {
         chain: ChainId(7),
         account: fixture::ACCOUNT,
         policy: fixture::policy(),
+        offers: fixture::policy().offers(&[fixture::device()]).unwrap(),
         market: MarketParameters::LOCAL,
         brief: Millis(10_000),
         boundary: Millis(4_000),
@@ -968,6 +969,21 @@ proptest! {
                 Step::Wish(0) => world.tell(Input::Wished(Wish::Work)),
                 Step::Wish(1) => world.tell(Input::Wished(Wish::Drain)),
                 Step::Wish(_) => world.tell(Input::Wished(Wish::Pause)),
+#[test]
+fn the_record_of_the_provider_is_that_of_now() {
+    let mut world = World::new(fixture::task());
+    let half_life = settings().market.half_life;
+    world.provider.reputation = opengpu_market::reputation::begun(Millis(1));
+    world.provider.reputation.broken = 8_000;
+    world.look();
+    let permille = |thousandths| Permille::new(thousandths).unwrap();
+    assert_eq!(world.core.record(), Some((permille(500), permille(1_000))));
+    world.now = half_life.plus(half_life).plus(Millis(1));
+    world.look();
+    let now = Some((permille(750), permille(1_000)));
+    assert_eq!(world.core.record(), now, "nothing has happened on chain for two half-lives");
+}
+
                 Step::Crash => world.crash(),
                 Step::Fill(full) => world.full = full,
             }

@@ -1,8 +1,7 @@
 //! A provider with two devices of one class.
 
-use crate::{LONG, Scene, device, emitted, local};
+use crate::{LONG, Scene, Setup, emitted, local, start_with};
 use opengpu_agent::core::{Devices, Stage};
-use opengpu_agent::policy::Device;
 use opengpu_types::{Amount, CloseReason, LeaseId, Verdict};
 use std::collections::BTreeMap;
 
@@ -13,11 +12,16 @@ fn running(scene: &Scene) -> BTreeMap<LeaseId, (u8, Devices)> {
     running.filter_map(|held| Some((held.lease, held.devices?))).collect()
 }
 
+/// An agent with two devices.
+fn start(scene: &mut Scene) {
+    let setup = Setup { number: 2, relay: None, times: 1, turn: 0, devices: 2 };
+    scene.agent = Some(start_with(&scene.chain, setup, scene.folder.path(), scene.owner.clone()));
+}
+
 pub(crate) fn two_leases_run_at_once_each_on_its_own_device_also_after_a_restart() {
     let mut scene = Scene::empty();
-    scene.start();
-    let both = Device { count: 2, ..device() };
-    scene.agent().announce(&[both], Amount::whole(1_000)).unwrap();
+    start(&mut scene);
+    scene.agent().announce(Amount::whole(1_000)).unwrap();
     let leases = [scene.run(LONG), scene.run(LONG)].map(|(lease, _)| lease);
     let two = || Some(running(&scene)).filter(|running| running.len() == 2);
     let before = scene.village().until("both to run", two);
@@ -31,7 +35,7 @@ pub(crate) fn two_leases_run_at_once_each_on_its_own_device_also_after_a_restart
         assert_eq!(before[&lease].1, numbers);
     }
     drop(scene.agent.take());
-    scene.start();
+    start(&mut scene);
     let two = || Some(running(&scene)).filter(|running| running.len() == 2);
     assert_eq!(scene.village().until("both to run again", two), before);
     let expected = local(LONG);

@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::village::person;
-use crate::{Owner, SHORT, Scene, Setup, device, example, local, start_with};
+use crate::{Owner, SHORT, Scene, Setup, example, local, start_with};
 use commonware_codec::Encode as _;
 use opengpu_agent::Agent;
 use opengpu_exec::Program;
@@ -37,9 +37,9 @@ impl Meeting {
     /// A provider that is found through it, and takes so many times the usual rate.
     fn provider(&self, scene: &Scene, number: u8, folder: &Path, times: u128) -> Agent {
         let relay = Some(self.relay.as_ref().unwrap().url().clone());
-        let setup = Setup { number, relay, times, turn: 0 };
+        let setup = Setup { number, relay, times, turn: 0, devices: 1 };
         let agent = start_with(&scene.chain, setup, folder, Owner::default());
-        agent.announce(&[device()], Amount::whole(200)).unwrap();
+        agent.announce(Amount::whole(200)).unwrap();
         agent
     }
 }

@@ -31,7 +31,7 @@ use opengpu_agent::core::{BidStage, Hand, NoHand, Wish};
 use opengpu_agent::hours::Hours;
 use opengpu_agent::policy::{Device, Floor, Policy, Why};
 use opengpu_agent::presence::Presence;
-use opengpu_agent::{Agent, Config, Earned};
+use opengpu_agent::{Agent, Config, Earned, Group};
 use opengpu_exec::{Data, Errand, Launch, Program, Supervisor};
 use opengpu_link::lease::News;
 use opengpu_link::session::{Refusal, SessionError};
@@ -185,7 +185,7 @@ impl Scene {
     fn new() -> Self {
         let mut scene = Self::empty();
         scene.start();
-        scene.agent().announce(&[device()], Amount::whole(200)).unwrap();
+        scene.agent().announce(Amount::whole(200)).unwrap();
         scene
     }
 
@@ -247,7 +247,7 @@ impl Scene {
 
 /// An agent of the person of that number.
 fn start(chain: &Running, number: u8, folder: &Path, owner: Owner) -> Agent {
-    start_with(chain, Setup { number, relay: None, times: 1, turn: 0 }, folder, owner)
+    start_with(chain, Setup { number, relay: None, times: 1, turn: 0, devices: 1 }, folder, owner)
 }
 
 /// What is different about an agent.
@@ -258,6 +258,8 @@ struct Setup {
     times: u128,
     /// How often its keys were changed.
     turn: u8,
+    /// How many devices of one class it has, as far as there are several.
+    devices: u8,
 }
 
 fn start_with(chain: &Running, setup: Setup, folder: &Path, owner: Owner) -> Agent {
@@ -266,7 +268,7 @@ fn start_with(chain: &Running, setup: Setup, folder: &Path, owner: Owner) -> Age
 }
 
 fn start_on(chain: Arc<dyn Chain>, setup: Setup, folder: &Path, owner: Owner) -> Agent {
-    let Setup { number, relay, times, turn } = setup;
+    let Setup { number, relay, times, turn, devices } = setup;
     let (session, sealing) = ([number + turn + 70; 32], |turn| [number + 10 * turn; 32]);
     let near = opengpu_link::Config::nearby(session, "127.0.0.1:0".parse().unwrap());
     let link = opengpu_link::Config { relay, ..near };
@@ -275,8 +277,10 @@ fn start_on(chain: Arc<dyn Chain>, setup: Setup, folder: &Path, owner: Owner) ->
     let config = Config {
         brief: Millis(20_000),
         previous_sealing: (0..turn).map(sealing).collect(),
-        // Two of one class, as far as there are two.
-        devices: vec![vec![Some("cpu".to_owned()); 2]],
+        devices: vec![Group {
+            device: Device { count: devices, ..device() },
+            ids: vec![Some("cpu".to_owned()); usize::from(devices)],
+        }],
         ..Config::new(folder.to_owned(), link, sealing(turn), launch(), policy)
     };
     Agent::start(config, chain, Box::new(owner)).unwrap()
@@ -521,7 +525,7 @@ fn another_provider_goes_on_where_the_first_one_stopped() {
     let (first, session) = scene.run(LONG);
     let folder = tempfile::tempdir().unwrap();
     let other = start(&scene.chain, 3, folder.path(), Owner::default());
-    other.announce(&[device()], Amount::whole(200)).unwrap();
+    other.announce(Amount::whole(200)).unwrap();
     scene.village().until("a checkpoint", || scene.checkpoint(first));
     scene.owner.0.store(true, Ordering::SeqCst);
     let second = LeaseId { number: 1, ..first };
@@ -546,7 +550,7 @@ fn copies_of_two_providers_are_compared_and_both_are_paid() {
     let scene = Scene::new();
     let folder = tempfile::tempdir().unwrap();
     let other = start(&scene.chain, 3, folder.path(), Owner::default());
-    other.announce(&[device()], Amount::whole(200)).unwrap();
+    other.announce(Amount::whole(200)).unwrap();
     let place = example("sha256-search");
     let program = Program::open(&place).unwrap();
     let task = scene.client.submit(scene.village(), &program, SHORT, |spec| {
@@ -677,9 +681,9 @@ fn keys_of_a_provider_change_while_its_leases_go_on() {
     let program = Program::open(&folder).unwrap();
     drop(session);
     drop(scene.agent.take());
-    let setup = Setup { number: 2, relay: None, times: 1, turn: 1 };
+    let setup = Setup { number: 2, relay: None, times: 1, turn: 1, devices: 1 };
     scene.agent = Some(start_with(&scene.chain, setup, scene.folder.path(), scene.owner.clone()));
-    scene.agent().announce(&[device()], Amount::whole(200)).unwrap();
+    scene.agent().announce(Amount::whole(200)).unwrap();
     let provider = scene.village().provider(&person(2)).unwrap();
     assert_eq!(provider.contact, *scene.agent().contact(), "the chain has the new ones");
     assert!(provider.contact.session != old.session && provider.contact.sealing != old.sealing);

@@ -1,7 +1,7 @@
 //! Owners who come back, whatever the node does.
 
 use crate::village::{Account, person};
-use crate::{LONG, Scene, Setup, device, start_on};
+use crate::{LONG, Scene, Setup, start_on};
 use opengpu_agent::chain::{Chain, ChainError, Final};
 use opengpu_agent::core::Stage;
 use opengpu_types::{
@@ -65,9 +65,9 @@ pub(crate) fn an_owner_who_returns_does_not_wait_for_a_node_that_hangs() {
     let account = Account { village: Arc::clone(&scene.chain.0), key: person(2) };
     let hangs = Arc::new(AtomicBool::new(false));
     let chain = Arc::new(Hanging { account, hangs: Arc::clone(&hangs) });
-    let setup = Setup { number: 2, relay: None, times: 1, turn: 0 };
+    let setup = Setup { number: 2, relay: None, times: 1, turn: 0, devices: 1 };
     scene.agent = Some(start_on(chain, setup, scene.folder.path(), scene.owner.clone()));
-    scene.agent().announce(&[device()], Amount::whole(200)).unwrap();
+    scene.agent().announce(Amount::whole(200)).unwrap();
     let (lease, _session) = scene.run(LONG);
     scene.village().until("a checkpoint", || scene.checkpoint(lease));
     let stage = || scene.agent().status().leases.first().map(|lease| lease.stage);

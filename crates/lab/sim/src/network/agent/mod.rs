@@ -99,7 +99,6 @@ struct Sent {
 #[derive(Debug)]
 pub(crate) struct Agent {
     settings: Settings,
-    device: Device,
     /// None while its process is dead.
     core: Option<Core>,
     away: u64,
@@ -147,6 +146,7 @@ impl Agent {
         let settings = Settings {
             chain: CHAIN,
             account,
+            offers: policy.offers(&[device]).expect("one device and a rate"),
             policy,
             market: MarketParameters::LOCAL,
             brief: Millis(10_000),
@@ -154,7 +154,6 @@ impl Agent {
         };
         Self {
             settings,
-            device,
             core: None,
             away: 0,
             clock: Millis(0),
@@ -464,8 +463,7 @@ impl Agent {
         }
         let mut wishes = Vec::new();
         if self.provider(shadow).is_none() {
-            let offers = self.settings.policy.offers(std::slice::from_ref(&self.device));
-            let offers = offers.expect("one device and a rate");
+            let offers = self.settings.offers.clone();
             let (contact, stake) = (goods::contact(), Amount::whole(200));
             wishes.push((None, MarketOperation::RegisterProvider { contact, offers, stake }));
         } else {

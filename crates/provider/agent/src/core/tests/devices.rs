@@ -32,9 +32,13 @@ fn id(number: u8) -> LeaseId {
     LeaseId { task: TaskId(Digest([number; 32])), number: 0 }
 }
 
-fn provider(leases: Vec<LeaseId>) -> Provider {
+fn two_offers() -> Settings {
     let devices = OFFERS.map(|count| crate::policy::Device { count, ..fixture::device() });
-    let offers = fixture::policy().offers(&devices).unwrap().into_vec();
+    Settings { offers: fixture::policy().offers(&devices).unwrap(), ..settings() }
+}
+
+fn provider(leases: Vec<LeaseId>) -> Provider {
+    let offers = two_offers().offers.into_vec();
     let list = |offer| Offered { offer, leased: 0, pace: 1000, shelf: 0 };
     let offers = List::new(offers.into_iter().map(list).collect()).unwrap();
     Provider { offers, leases: List::new(leases).unwrap(), ..fixture::provider() }
@@ -55,7 +59,7 @@ fn task(open: &Open) -> Task {
 impl Market {
     fn new() -> Self {
         let (leases, kept, before) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { core: Core::new(settings()), leases, kept, before, count: 0, retired: Vec::new() }
+        Self { core: Core::new(two_offers()), leases, kept, before, count: 0, retired: Vec::new() }
     }
 
     fn tell(&mut self, input: Input) {
@@ -136,7 +140,7 @@ impl Market {
     }
 
     fn crash(&mut self) {
-        self.core = Core::new(settings());
+        self.core = Core::new(two_offers());
         for (id, open) in &mut self.leases {
             if let Some(devices) = open.runs.take().filter(|_| !open.closed) {
                 self.before.insert(*id, devices);
@@ -326,4 +330,32 @@ fn a_provider_without_a_device_that_works_neither_bids_nor_takes_leases() {
     world.tell(Input::Wished(Wish::Work));
     let resume = MarketOperation::DrainProvider { draining: false };
     assert_eq!(world.waiting, [(Subject::Provider, resume)]);
+}
+
+#[test]
+fn while_the_chain_has_other_offers_nothing_runs_and_nothing_is_bid() {
+    let before = provider(vec![id(1)]);
+    let mut market = Market::new();
+    market.award(0, 1);
+    let mut other = before.clone();
+    other.offers = List::new(other.offers.into_vec().into_iter().rev().collect()).unwrap();
+    let tasks: BTreeMap<_, _> =
+        market.leases.iter().map(|(id, it)| (id.task, Some(task(it)))).collect();
+    let seen = |provider| Input::Seen { provider: Some(Box::new(provider)), tasks: tasks.clone() };
+    market.tell(seen(other));
+    market.brief(id(1));
+    let phase = TaskPhase::Bidding { until: Millis(u64::MAX) };
+    let open = Box::new(Task { phase, ..fixture::task() });
+    let bidding = Input::Bidding { id: TASK, task: open, salt: [4; 32] };
+    let effects = market.core.apply(Millis(1), bidding);
+    let why = Effect::Decline { task: TASK, why: Why::Unannounced };
+    assert!(effects.contains(&why), "{effects:?}");
+    assert_eq!(market.leases[&id(1)].runs, None, "on which devices, nobody knows");
+    let effects = market.core.apply(Millis(1), seen(before));
+    let devices = Devices::NONE.with(0);
+    assert!(effects.contains(&Effect::Start { lease: id(1), devices }), "{effects:?}");
+    let sealed = |it: &Effect| {
+        matches!(it, Effect::Submit { operation: MarketOperation::SealBid { .. }, .. })
+    };
+    assert!(effects.iter().any(sealed), "{effects:?}");
 }
