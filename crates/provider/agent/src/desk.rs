@@ -112,12 +112,12 @@ pub(crate) struct Desk {
 impl Desk {
     pub(crate) fn work(mut self, receiver: &Receiver<Input>) {
         match self.records.restore() {
-            Ok(Restored { leases, spoiled, bids }) => {
+            Ok(Restored { leases, spoiled, bids, shunned }) => {
                 let found: BTreeSet<_> = leases.keys().chain(&spoiled).copied().collect();
                 let (known, lost, sealed) = (leases.len(), spoiled.len(), bids.len());
                 info!(leases = known, spoiled = lost, bids = sealed, "found on disk");
                 self.found = (!found.is_empty()).then_some(found);
-                self.apply(Input::Restored { leases, spoiled, bids });
+                self.apply(Input::Restored { leases, spoiled, bids, shunned });
             }
             Err(error) => error!(%error, "the records cannot be read"),
         }
@@ -227,6 +227,8 @@ impl Desk {
         match effect {
             Effect::KeepBid { task, sealed } => self.records.keep_bid(task, &sealed)?,
             Effect::ForgetBid { task } => self.records.forget_bid(task)?,
+            Effect::Shun { task, since } => self.records.shun(task, since)?,
+            Effect::Unshun { task } => self.records.unshun(task)?,
             Effect::KeepLastWord { lease, commitment } => {
                 self.records.lease(lease).keep_last_word(&commitment)?;
             }
@@ -346,9 +348,9 @@ impl Desk {
         let status = Status {
             wish: self.core.wish(),
             provider: self.core.provider().cloned(),
+            record: self.core.record(),
             leases: leases.collect(),
             bids: self.core.bids().collect(),
-            record: self.core.record(),
             failing: self.core.failing().collect(),
             stored: self.depot.store.used(),
             holding: self.custody.bytes(),

@@ -136,6 +136,8 @@ pub enum Why {
     OneDevice(ProgramKind),
     /// It was leased before, and not just given back or left in silence.
     Known,
+    /// It was leased before and came no further.
+    Shunned,
     /// The chain has refused the bid, again and again.
     Refused,
     /// More auctions are open than are kept in sight.
@@ -148,9 +150,9 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotActive => f.write_str("the provider takes no leases now"),
+            Self::Unannounced => f.write_str("its offers of now are not on chain yet"),
             Self::Busy => f.write_str("all leases that the owner allows are open"),
             Self::TooLarge => f.write_str("the stake does not bear a lease of so much"),
-            Self::Unannounced => f.write_str("its offers of now are not on chain yet"),
             Self::TooSlow => f.write_str("it would take longer than the client allows"),
             Self::TooCheap => f.write_str("the client pays less than the floor"),
             Self::NotRun => f.write_str("work of this form is not run here"),
@@ -162,6 +164,7 @@ impl fmt::Display for Why {
                 write!(f, "it wants several devices, and programs of kind `{kind}` use one")
             }
             Self::Known => f.write_str("it was leased by this provider before"),
+            Self::Shunned => f.write_str("it came no further in a lease of this provider before"),
             Self::Refused => f.write_str("the chain refuses the bid"),
             Self::Crowded => f.write_str("too many auctions are open at once"),
             Self::Unfit(reasons) => {
@@ -319,9 +322,6 @@ pub(crate) fn why_not_run(task: &Task) -> Option<Why> {
 
 /// How reliable a provider is at a time, as the chain counts it.
 pub(crate) fn reliability(provider: &Provider, market: &MarketParameters, now: Millis) -> Permille {
-    let mut record = provider.reputation;
-    reputation::refresh(&mut record, now, market.half_life);
-    (reputation::reliability(&record), reputation::uptime(&record))
     record(provider, market, now).0
 }
 
@@ -332,6 +332,9 @@ pub(crate) fn record(
     market: &MarketParameters,
     now: Millis,
 ) -> (Permille, Permille) {
+    let mut record = provider.reputation;
+    reputation::refresh(&mut record, now, market.half_life);
+    (reputation::reliability(&record), reputation::uptime(&record))
 }
 
 /// What stands against a lease of an offer, beside the client's record.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   folder/bids/TASK             a bid that was perhaps sent
+//!   folder/shunned/TASK          since when the task is not bid for again
 //!   folder/leases/TASK-NUMBER/
 //!     salt                       the secret of its seal; its presence says that the lease is briefed
 //!     input, state               what the client sent, opened and checked
@@ -23,7 +24,7 @@
 //! - A segment counts only with the state that it names: without it, the run goes on from one before.
 //! - What the disk spoiled of one lease or bid is that one's loss alone.
 
-use commonware_codec::{DecodeExt as _, Encode as _};
+use commonware_codec::{DecodeExt, Encode as _};
 use opengpu_exec::artifact;
 use opengpu_link::lease::{Cut, Parcel};
 use opengpu_types::{
@@ -58,6 +59,8 @@ pub struct Restored {
     pub spoiled: BTreeSet<LeaseId>,
     /// Bids that were perhaps sent.
     pub bids: BTreeMap<TaskId, Sealed>,
+    /// Tasks that are not bid for again, and since when.
+    pub shunned: BTreeMap<TaskId, Millis>,
 }
 
 /// One segment in the file of segments.
@@ -82,7 +85,7 @@ codec_struct!(Length { steps, segments });
 impl Records {
     /// The records in a folder, which is made if it is not there.
     pub fn open(folder: &Path) -> io::Result<Self> {
-        for name in ["bids", "leases"] {
+        for name in ["bids", "leases", "shunned"] {
             fs::create_dir_all(folder.join(name))?;
         }
         Ok(Self { folder: folder.to_owned() })
@@ -118,7 +121,8 @@ impl Records {
 
     /// What an agent that starts must know.
     pub fn restore(&self) -> io::Result<Restored> {
-        let mut restored = Restored { bids: self.bids()?, ..Restored::default() };
+        let (bids, shunned) = (self.of_tasks("bids")?, self.of_tasks("shunned")?);
+        let mut restored = Restored { bids, shunned, ..Restored::default() };
         for lease in self.all()? {
             match self.lease(lease).kept() {
                 Ok(kept) => restored.leases.extend(kept.map(|kept| (lease, kept))),
@@ -160,23 +164,33 @@ impl Records {
         self.folder.join("bids").join(task.to_string())
     }
 
-    fn bids(&self) -> io::Result<BTreeMap<TaskId, Sealed>> {
-        let mut bids = BTreeMap::new();
-        for entry in fs::read_dir(self.folder.join("bids"))? {
+    /// Keeps since when a task is not bid for again.
+    pub fn shun(&self, task: TaskId, since: Millis) -> io::Result<()> {
+        write(&self.folder.join("shunned").join(task.to_string()), &since.encode())
+    }
+
+    /// Forgets that a task is not bid for again.
+    pub fn unshun(&self, task: TaskId) -> io::Result<()> {
+        remove(&self.folder.join("shunned").join(task.to_string()))
+    }
+
+    /// What is kept of tasks in one of the folders.
+    fn of_tasks<T: DecodeExt<()>>(&self, name: &str) -> io::Result<BTreeMap<TaskId, T>> {
+        let mut all = BTreeMap::new();
+        for entry in fs::read_dir(self.folder.join(name))? {
             let entry = entry?;
             let Some(task) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
                 continue;
             };
-            let found = read(&entry.path()).and_then(|bytes| {
-                bytes.map(|bytes| Sealed::decode(bytes).map_err(spoiled)).transpose()
-            });
+            let found = read(&entry.path())
+                .and_then(|bytes| bytes.map(|bytes| T::decode(bytes).map_err(spoiled)).transpose());
             match found {
-                Ok(sealed) => bids.extend(sealed.map(|sealed| (task, sealed))),
-                // Without its secret it cannot be opened, so its pledge is lost.
-                Err(error) => warn!(%task, %error, "a bid on disk cannot be read"),
+                Ok(found) => all.extend(found.map(|found| (task, found))),
+                // A bid without its secret cannot be opened, so its pledge is lost.
+                Err(error) => warn!(%task, name, %error, "what is kept of a task cannot be read"),
             }
         }
-        Ok(bids)
+        Ok(all)
     }
 }
 

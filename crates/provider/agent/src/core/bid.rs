@@ -254,6 +254,9 @@ impl Core {
         if self.must_leave() || self.full {
             return Err(Why::NotActive);
         }
+        if self.shunned.contains_key(&id) {
+            return Err(Why::Shunned);
+        }
         // Whoever came no further in all the time that there is does not try it again.
         let in_vain =
             |(_, lease): &(u8, &Lease)| lease.provider == account && !overtime::advanced(lease);
@@ -316,6 +319,7 @@ fn passes(why: &Why) -> bool {
         | Why::TooShort
         | Why::OneDevice(_)
         | Why::Known
+        | Why::Shunned
         | Why::Refused
         | Why::Crowded => false,
     }

@@ -93,6 +93,8 @@ pub enum Input {
         spoiled: BTreeSet<LeaseId>,
         /// Bids that were perhaps sent.
         bids: BTreeMap<TaskId, Sealed>,
+        /// Tasks that are not bid for again, and since when.
+        shunned: BTreeMap<TaskId, Millis>,
     },
     /// This is on chain: the provider, and the tasks of its leases and of [`Core::tasks`].
     Seen {
@@ -221,6 +223,18 @@ pub enum Effect {
     /// A bid counts no more.
     ForgetBid {
         /// For which task.
+        task: TaskId,
+    },
+    /// Keep on disk that a task is not bid for again.
+    Shun {
+        /// Which task.
+        task: TaskId,
+        /// Since when.
+        since: Millis,
+    },
+    /// Forget that a task is not bid for again.
+    Unshun {
+        /// Which task.
         task: TaskId,
     },
     /// Tell the owner that a device is out of service.

@@ -84,6 +84,8 @@ struct Chained {
     leaves: Option<(Millis, Millis)>,
     /// Of which offer, and how many of its devices.
     demand: (u8, u8),
+    /// Where it began.
+    from: SegmentIndex,
 }
 
 /// A lease.
@@ -92,6 +94,8 @@ pub(super) struct Held {
     stage: Stage,
     /// What it has of its offer; none if it must wait for them.
     pub(super) devices: Devices,
+    /// Whether it is given back for a reason that passes, or that is the client's.
+    excused: bool,
     /// Whether its offer has fewer devices in service than it wants.
     pub(super) unserved: bool,
     /// Whether it was started and has not ended.
@@ -123,17 +127,18 @@ pub(super) struct Turn<'a> {
     pub(super) must_leave: bool,
     /// Whether the disk is full.
     pub(super) full: bool,
+    /// Whether the chain has the offers of now.
+    pub(super) announced: bool,
     /// Whether the provider is to be heard of.
     pub(super) beat: bool,
 }
 
-    /// Whether the chain has the offers of now.
-    pub(super) announced: bool,
 impl Held {
     const fn at(stage: Stage) -> Self {
         Self {
             stage,
             devices: Devices::NONE,
+            excused: false,
             unserved: false,
             runs: false,
             chained: None,
@@ -182,6 +187,13 @@ impl Held {
         self.sent.is_some()
     }
 
+    /// Whether it is being given back, came no further than where it began, and nobody is excused.
+    pub(super) fn is_in_vain(&self) -> bool {
+        let good = matches!(self.stage, Stage::Leaving { leave } if leave != Leave::Broken);
+        let advanced = self.chained.is_some_and(|it| self.committed > Some(it.from));
+        good && self.sent == Some(Sent::Release) && !advanced && !self.excused
+    }
+
     /// Whether the chain expects to hear of its provider.
     pub(super) fn is_working(&self) -> bool {
         let phase = self.chained.map(|chained| chained.phase);
@@ -205,6 +217,7 @@ impl Held {
             longest: task.spec.requirements.longest,
             leaves: overtime::leaves_at(task, lease).zip(overtime::ends_at(task, lease)),
             demand: (lease.offer, task.spec.requirements.devices.max(1)),
+            from: lease.from.map_or(SegmentIndex(0), |from| from.index),
         });
         let seen = lease.commitment.map(|commitment| commitment.reached.index);
         self.committed = self.committed.max(seen);
@@ -354,6 +367,7 @@ impl Held {
         let Turn { settings, now, .. } = *turn;
         // Whoever runs into the end of its time loses its lock; whoever gives back before does not.
         let halt = turn.must_leave || stopping.is_some() || self.left(now).is_some();
+        self.excused |= turn.must_leave || turn.full || stopping.is_some() || self.unserved;
         if self.stage == Stage::Restored {
             self.stage = if self.last_word.is_some() {
                 Stage::Closing

@@ -24,6 +24,7 @@ mod devices;
 mod health;
 mod ingress;
 mod lease;
+mod shun;
 mod sight;
 
 pub use bid::Sealed;
@@ -33,8 +34,8 @@ pub use ingress::{Answer, Effect, How, Input, Settings, Subject, Wish};
 pub use lease::{Kept, Stage};
 pub use sight::{BidStage, BidStatus, Hand, NoHand, Prospect, Question, Reply, Sighting};
 
-use bid::HeldBid;
 use crate::policy::record;
+use bid::HeldBid;
 use devices::Seat;
 use health::Health;
 use lease::Held;
@@ -42,6 +43,7 @@ use opengpu_types::{
     Commitment, Failure, LeaseId, MarketOperation, Millis, Permille, Provider, ProviderStatus,
     Task, TaskId,
 };
+use shun::Shunned;
 use sight::Sight;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,6 +75,8 @@ pub struct Core {
     ending: BTreeMap<LeaseId, Seat>,
     /// Which devices work.
     health: Health,
+    /// Tasks that are not bid for again.
+    shunned: Shunned,
     heard: Millis,
     own: Own,
 }
@@ -108,6 +112,7 @@ impl Core {
             closed: BTreeSet::new(),
             ending: BTreeMap::new(),
             health: Health::new(),
+            shunned: Shunned::new(),
             heard: Millis(0),
             own: Own { beating: false, draining: None, rest: Millis(0) },
         }
@@ -135,11 +140,6 @@ impl Core {
         self.provider.as_ref()
     }
 
-    /// Takes what happened at that time, and says what is to be done.
-    pub fn apply(&mut self, now: Millis, input: Input) -> Vec<Effect> {
-        self.now = self.now.max(now);
-        let mut effects = Vec::new();
-        match input {
     /// How reliable the provider is now, and in how much of its time it was not silent.
     pub fn record(&self) -> Option<(Permille, Permille)> {
         let provider = self.provider.as_ref()?;
@@ -154,7 +154,13 @@ impl Core {
         })
     }
 
-            Input::Restored { leases, spoiled, bids } => {
+    /// Takes what happened at that time, and says what is to be done.
+    pub fn apply(&mut self, now: Millis, input: Input) -> Vec<Effect> {
+        self.now = self.now.max(now);
+        let mut effects = Vec::new();
+        match input {
+            Input::Restored { leases, spoiled, bids, shunned } => {
+                self.shunned.extend(shunned);
                 let spoiled = spoiled.into_iter().map(|id| (id, Held::spoiled()));
                 self.leases.extend(spoiled);
                 self.restore(leases, bids);
@@ -302,17 +308,18 @@ impl Core {
             now: self.now,
             must_leave: self.must_leave(),
             full: self.full,
+            announced: self.is_announced(),
             // A checkpoint right after a heartbeat would cost a fee.
             beat: self.is_due() && !self.own.beating,
         };
         let mut gone = Vec::new();
         for (id, held) in &mut self.leases {
             if held.act(&turn, *id, effects) {
-            announced: self.is_announced(),
                 gone.push(*id);
             }
             wake = earlier(wake, held.wake(&turn));
         }
+        self.shun(effects);
         self.let_go(gone);
         self.bids.retain(|id, bid| {
             let stays = bid.act(&self.settings, *id, self.now, effects);

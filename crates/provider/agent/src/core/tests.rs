@@ -69,6 +69,7 @@ struct World {
     provider: Provider,
     kept: BTreeMap<LeaseId, Kept>,
     kept_bids: BTreeMap<TaskId, Sealed>,
+    shunned: BTreeMap<TaskId, Millis>,
     run: Option<Run>,
     /// Segments on disk.
     segment: u32,
@@ -101,6 +102,7 @@ impl World {
             provider,
             kept: BTreeMap::new(),
             kept_bids: BTreeMap::new(),
+            shunned: BTreeMap::new(),
             run: None,
             segment: 0,
             attempt: 0,
@@ -164,6 +166,8 @@ impl World {
             Effect::ForgetBid { task } => {
                 self.kept_bids.remove(&task);
             }
+            Effect::Shun { task, since } => drop(self.shunned.insert(task, since)),
+            Effect::Unshun { task } => drop(self.shunned.remove(&task)),
             Effect::KeepLastWord { lease, commitment } => {
                 self.kept.get_mut(&lease).unwrap().last_word = Some(commitment);
             }
@@ -365,7 +369,8 @@ impl World {
         self.waiting.clear();
         self.attempt += 1;
         let (leases, bids) = (self.kept.clone(), self.kept_bids.clone());
-        self.tell(Input::Restored { leases, spoiled: BTreeSet::new(), bids });
+        let shunned = self.shunned.clone();
+        self.tell(Input::Restored { leases, spoiled: BTreeSet::new(), bids, shunned });
         self.look();
     }
 
@@ -698,6 +703,62 @@ fn who_came_no_further_in_all_of_the_time_does_not_bid_again() {
     }
 }
 
+/// Whether it bids for its task once its lease is over.
+fn bids_again(mut world: World) -> bool {
+    world.settle(false);
+    assert!(matches!(world.reason(), CloseReason::Released | CloseReason::Unbriefed));
+    world.tell(Input::OwnerAway);
+    world.answer(true, true);
+    world.crash();
+    world.answer(true, true);
+    let task = world.task.as_mut().unwrap();
+    task.phase = TaskPhase::Bidding { until: Millis(u64::MAX) };
+    let task = Box::new(task.clone());
+    world.look();
+    world.answer(true, true);
+    world.look();
+    world.tell(Input::Bidding { id: TASK, task, salt: [4; 32] });
+    let told = world.told.contains(&Why::Shunned);
+    let bids = world.waiting.iter().any(|(subject, _)| *subject == Subject::Bid(TASK));
+    assert!(told != bids, "{:?} {:?}", world.told, world.waiting);
+    bids
+}
+
+#[test]
+fn who_came_no_further_in_a_lease_does_not_bid_for_its_task_again() {
+    let unbriefed = World::awarded();
+    assert!(!bids_again(unbriefed));
+    let mut misbriefed = World::awarded();
+    misbriefed.tell(Input::Misbriefed { lease: LEASE });
+    assert!(!bids_again(misbriefed));
+    let mut unfit = World::running();
+    unfit.end_run(How::Unfit);
+    assert!(!bids_again(unfit));
+    // The owner is a reason that passes, and whoever came further may come further still.
+    let mut owner = World::running();
+    owner.tell(Input::OwnerBack);
+    assert!(bids_again(owner));
+    let mut further = World::running();
+    further.boundary();
+    further.end_run(How::Unfit);
+    assert!(bids_again(further));
+}
+
+#[test]
+fn of_too_many_tasks_that_are_not_bid_for_the_oldest_is_forgotten() {
+    let mut world = World::new(fixture::leased());
+    let known = |number: u32| {
+        let mut bytes = [6; 32];
+        bytes[..4].copy_from_slice(&number.to_be_bytes());
+        (TaskId(Digest(bytes)), Millis(u64::from(number)))
+    };
+    world.shunned = (0..1_024).map(known).collect();
+    world.crash();
+    world.tell(Input::Misbriefed { lease: LEASE });
+    assert_eq!(world.shunned.len(), 1_024);
+    assert!(world.shunned.contains_key(&TASK) && !world.shunned.contains_key(&known(0).0));
+}
+
 #[test]
 fn a_lease_that_the_chain_closed_is_stopped_and_forgotten() {
     let mut world = World::running();
@@ -908,6 +969,21 @@ fn why_there_is_no_bid_is_told_once_for_each_reason() {
     assert_eq!(world.told[2..], [Why::Refused]);
 }
 
+#[test]
+fn the_record_of_the_provider_is_that_of_now() {
+    let mut world = World::new(fixture::task());
+    let half_life = settings().market.half_life;
+    world.provider.reputation = opengpu_market::reputation::begun(Millis(1));
+    world.provider.reputation.broken = 8_000;
+    world.look();
+    let permille = |thousandths| Permille::new(thousandths).unwrap();
+    assert_eq!(world.core.record(), Some((permille(500), permille(1_000))));
+    world.now = half_life.plus(half_life).plus(Millis(1));
+    world.look();
+    let now = Some((permille(750), permille(1_000)));
+    assert_eq!(world.core.record(), now, "nothing has happened on chain for two half-lives");
+}
+
 /// What can happen next.
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -969,21 +1045,6 @@ proptest! {
                 Step::Wish(0) => world.tell(Input::Wished(Wish::Work)),
                 Step::Wish(1) => world.tell(Input::Wished(Wish::Drain)),
                 Step::Wish(_) => world.tell(Input::Wished(Wish::Pause)),
-#[test]
-fn the_record_of_the_provider_is_that_of_now() {
-    let mut world = World::new(fixture::task());
-    let half_life = settings().market.half_life;
-    world.provider.reputation = opengpu_market::reputation::begun(Millis(1));
-    world.provider.reputation.broken = 8_000;
-    world.look();
-    let permille = |thousandths| Permille::new(thousandths).unwrap();
-    assert_eq!(world.core.record(), Some((permille(500), permille(1_000))));
-    world.now = half_life.plus(half_life).plus(Millis(1));
-    world.look();
-    let now = Some((permille(750), permille(1_000)));
-    assert_eq!(world.core.record(), now, "nothing has happened on chain for two half-lives");
-}
-
                 Step::Crash => world.crash(),
                 Step::Fill(full) => world.full = full,
             }

@@ -410,6 +410,11 @@ impl Agent {
                 self.records.forget_bid(task);
                 Ok(())
             }
+            Effect::Shun { task, since } => self.records.shun(task, since),
+            Effect::Unshun { task } => {
+                self.records.unshun(task);
+                Ok(())
+            }
             Effect::Retire { .. }
             | Effect::Decline { .. }
             | Effect::Reply { .. }

@@ -1,7 +1,7 @@
 //! What a simulated provider has on disk. It can be lost, be an old copy, or take nothing more.
 
 use opengpu_agent::core::{Input, Kept, Sealed};
-use opengpu_types::{Commitment, LeaseId, TaskId};
+use opengpu_types::{Commitment, LeaseId, Millis, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is kept of a lease.
@@ -16,6 +16,7 @@ pub(super) struct Record {
 struct Content {
     leases: BTreeMap<LeaseId, Record>,
     bids: BTreeMap<TaskId, Sealed>,
+    shunned: BTreeMap<TaskId, Millis>,
 }
 
 /// The disk.
@@ -64,8 +65,8 @@ impl Records {
     /// What an agent that starts is told.
     pub(super) fn restored(&self) -> Input {
         let leases = self.content.leases.iter().map(|(id, record)| (*id, record.kept)).collect();
-        let bids = self.content.bids.clone();
-        Input::Restored { leases, spoiled: BTreeSet::new(), bids }
+        let (bids, shunned) = (self.content.bids.clone(), self.content.shunned.clone());
+        Input::Restored { leases, spoiled: BTreeSet::new(), bids, shunned }
     }
 
     pub(super) fn lease(&self, id: LeaseId) -> Option<Record> {
@@ -95,6 +96,15 @@ impl Records {
     pub(super) fn keep_bid(&mut self, task: TaskId, sealed: Sealed) -> Result<(), Full> {
         self.write()?.bids.insert(task, sealed);
         Ok(())
+    }
+
+    pub(super) fn shun(&mut self, task: TaskId, since: Millis) -> Result<(), Full> {
+        self.write()?.shunned.insert(task, since);
+        Ok(())
+    }
+
+    pub(super) fn unshun(&mut self, task: TaskId) {
+        self.content.shunned.remove(&task);
     }
 
     /// What is removed needs no room.

@@ -148,7 +148,8 @@ impl Market {
         }
         self.leases.retain(|_, open| !open.closed);
         let (leases, spoiled, bids) = (self.kept.clone(), BTreeSet::new(), BTreeMap::new());
-        self.tell(Input::Restored { leases, spoiled, bids });
+        let shunned = BTreeMap::new();
+        self.tell(Input::Restored { leases, spoiled, bids, shunned });
         self.look();
     }
 }

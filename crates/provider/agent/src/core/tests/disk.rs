@@ -135,7 +135,8 @@ fn a_lease_whose_input_has_no_room_is_given_back_at_once() {
 fn a_lease_whose_record_cannot_be_read_is_given_back_as_broken_at_once() {
     let mut world = World::new(fixture::leased());
     let (leases, bids) = (BTreeMap::new(), BTreeMap::new());
-    world.tell(Input::Restored { leases, spoiled: BTreeSet::from([LEASE]), bids });
+    let shunned = BTreeMap::new();
+    world.tell(Input::Restored { leases, spoiled: BTreeSet::from([LEASE]), bids, shunned });
     world.look();
     world.answer(true, true);
     assert_eq!(world.reason(), CloseReason::Broken);
