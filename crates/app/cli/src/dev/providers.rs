@@ -118,7 +118,7 @@ fn fund(network: &Network, provider: &DevProvider) -> Result<()> {
 
 fn settings(network: &Network, measured: &[Measured]) -> Settings {
     Settings {
-        devices: measured.iter().map(|it| it.id().to_owned()).collect(),
+        devices: measured.iter().map(|it| it.id().into_owned()).collect(),
         rate: Some(RATE.to_owned()),
         kilowatt_hour: None,
         margin: None,

@@ -23,8 +23,16 @@ pub(crate) struct Offering(pub(crate) Vec<Alike>);
 impl Offering {
     /// Of the devices that were measured, those that the owner names; all of them if nobody is named.
     pub(crate) fn new(measured: &[Measured], named: &[String]) -> Result<Self> {
+        for (place, device) in measured.iter().enumerate() {
+            if measured.iter().take(place).any(|other| other.id() == device.id()) {
+                let told = format!("in device.json: `{}` is there twice", device.id());
+                let hint = "list each device once, or give each share of it a `slot` of its own; \
+                            `opengpu provider init --force` measures again";
+                return Err(Complaint::usage(told).hint(hint).into());
+            }
+        }
         for (place, id) in named.iter().enumerate() {
-            if !measured.iter().any(|it| it.id() == id) {
+            if !measured.iter().any(|it| it.id() == *id) {
                 let known: Vec<_> = measured.iter().map(Measured::id).collect();
                 let hint = format!(
                     "measured were: {}; `opengpu provider init --force` measures again",
@@ -38,13 +46,17 @@ impl Offering {
                 return Err(Complaint::usage(told).hint("name each device once").into());
             }
         }
-        let is_named = |it: &&Measured| named.is_empty() || named.iter().any(|id| it.id() == id);
+        let is_named = |it: &&Measured| named.is_empty() || named.iter().any(|id| it.id() == *id);
         let mut all: Vec<Alike> = Vec::new();
         for device in measured.iter().filter(is_named) {
             match all.iter_mut().find(|alike| alike.members.iter().all(|it| is_like(it, device))) {
                 Some(alike) => alike.add(device),
                 None => all.push(Alike::of(device)?),
             }
+        }
+        // A number is one device, in whatever sequence a file lists them.
+        for alike in &mut all {
+            alike.members.sort_by(|one, other| one.id().cmp(&other.id()));
         }
         Ok(Self(all))
     }
@@ -54,10 +66,6 @@ impl Offering {
         self.0.iter().map(|alike| alike.device.clone()).collect()
     }
 
-        // A number is one device, in whatever sequence a file lists them.
-        for alike in &mut all {
-            alike.members.sort_by(|one, other| one.id().cmp(&other.id()));
-        }
     /// The same with what the executors of each device are told to use.
     pub(crate) fn groups(&self) -> Vec<Group> {
         let group = |alike: &Alike| Group {
@@ -87,7 +95,7 @@ impl Offering {
     pub(crate) fn ids(&self, offer: u8, devices: &Devices) -> Vec<String> {
         let members = self.0.get(usize::from(offer)).map_or(&[][..], |alike| &alike.members);
         let found = devices.iter().filter_map(|number| members.get(usize::from(number)));
-        found.map(|it| it.id().to_owned()).collect()
+        found.map(|it| it.id().into_owned()).collect()
     }
 
     /// What a new provider allows: kinds of programs that harm nobody and run on any of them.
@@ -103,13 +111,13 @@ impl Offering {
         trouble_of: impl Fn(&str) -> Option<String>,
     ) -> Vec<Shown> {
         let shown = self.members().map(|(offer, it)| Shown {
-            device: it.id().to_owned(),
+            device: it.id().into_owned(),
             name: it.name.clone(),
             class: it.class.clone(),
             offer,
             watts: it.watts,
-            lease: lease_of(it.id()),
-            trouble: trouble_of(it.id()),
+            lease: lease_of(&it.id()),
+            trouble: trouble_of(&it.id()),
         });
         shown.collect()
     }
@@ -221,6 +229,27 @@ mod tests {
         assert!(unknown.contains("no device `z`"), "{unknown}");
         let twice = Offering::new(&measured, &named(&["a", "a"])).unwrap_err().to_string();
         assert!(twice.contains("twice"), "{twice}");
+    }
+
+    #[test]
+    fn a_device_is_listed_once_unless_each_share_of_it_has_a_slot() {
+        let twice = Offering::new(&[sample(), card("a", 1), card("a", 1)], &[]).unwrap_err();
+        assert!(twice.to_string().contains("`a` is there twice"), "{twice}");
+        let share = |slot| Measured { slot: Some(slot), ..card("a", 1) };
+        let shares = Offering::new(&[share(2), share(1)], &[]).unwrap();
+        assert_eq!(shares.devices()[0].count, 2);
+        assert_eq!(shares.ids(0, &Devices::NONE.with(0)), ["a/1"]);
+        assert!(Offering::new(&[share(1), share(1)], &[]).is_err());
+    }
+
+    #[test]
+    fn a_number_is_the_same_device_in_whatever_sequence_they_are_listed() {
+        let (one, other) = ([card("a", 1), card("b", 1)], [card("b", 1), card("a", 1)]);
+        for listed in [one, other] {
+            let all = Offering::new(&listed, &[]).unwrap();
+            assert_eq!(all.ids(0, &Devices::NONE.with(1)), ["b"]);
+            assert_eq!(all.groups()[0].ids, ["a", "b"].map(|id| Some(id.to_owned())));
+        }
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl Arguments {
         let kinds = if self.kinds.is_empty() { offering.kinds() } else { self.kinds.clone() };
         let margin = self.kilowatt_hour.is_some().then(|| settings::part_text(self.margin));
         Settings {
-            devices: offering.members().map(|(_, it)| it.id().to_owned()).collect(),
+            devices: offering.members().map(|(_, it)| it.id().into_owned()).collect(),
             rate: self.rate.map(settings::money_text),
             kilowatt_hour: self.kilowatt_hour.map(settings::money_text),
             margin,

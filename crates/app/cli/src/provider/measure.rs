@@ -12,7 +12,7 @@ use opengpu_exec::{
 };
 use opengpu_types::Rating;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 /// What is assumed of a device's power if nobody tells.
 const PROCESSOR_WATTS: u32 = 65;
@@ -28,9 +28,10 @@ const CLASS_LENGTH: usize = 48;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Measured {
-    /// What it is called in `provider.toml`, if not by the id of the device.
+    /// Which share of a device it is, where several leases at once are to run on one: then each share
+    /// counts as a device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) id: Option<String>,
+    pub(crate) slot: Option<u8>,
     /// Its id on this machine; none for the processor.
     pub(crate) device: Option<String>,
     /// Its name, as the driver has it.
@@ -49,8 +50,12 @@ pub(crate) struct Measured {
 
 impl Measured {
     /// What it is called in `provider.toml`.
-    pub(crate) fn id(&self) -> &str {
-        self.id.as_deref().or(self.device.as_deref()).unwrap_or(PROCESSOR)
+    pub(crate) fn id(&self) -> Cow<'_, str> {
+        let device = self.device.as_deref().unwrap_or(PROCESSOR);
+        match self.slot {
+            Some(slot) => Cow::Owned(format!("{device}/{slot}")),
+            None => Cow::Borrowed(device),
+        }
     }
 
     /// What it was measured to do.
@@ -151,7 +156,7 @@ fn measured(
     let assumed = if is_card { CARD_WATTS } else { PROCESSOR_WATTS };
     let mebibytes = device.memory.map_or(0, |memory| memory.bytes >> 20);
     Measured {
-        id: None,
+        slot: None,
         device: is_card.then(|| device.id.to_string()),
         name: device.name.clone(),
         class: class(&device.name),
@@ -194,7 +199,7 @@ fn class(name: &str) -> String {
 #[cfg(test)]
 pub(crate) fn sample() -> Measured {
     Measured {
-        id: None,
+        slot: None,
         device: None,
         name: "Some CPU @ 2.00GHz".to_owned(),
         class: "some-cpu".to_owned(),
@@ -264,9 +269,9 @@ mod tests {
         assert_eq!(sample().for_executors(), Some("cpu".to_owned()));
         assert_eq!(Measured { kernels: true, ..sample() }.for_executors(), None);
         let card = Measured { device: Some("a".to_owned()), kernels: true, ..sample() };
-        assert_eq!((card.id(), card.for_executors()), ("a", Some("a".to_owned())));
-        let called = Measured { id: Some("second".to_owned()), ..card };
-        assert_eq!((called.id(), called.for_executors()), ("second", Some("a".to_owned())));
+        assert_eq!((&*card.id(), card.for_executors()), ("a", Some("a".to_owned())));
+        let share = Measured { slot: Some(2), ..card };
+        assert_eq!((&*share.id(), share.for_executors()), ("a/2", Some("a".to_owned())));
         assert_eq!(whole(1.5, 1e3), 1_500);
         assert_eq!(whole(f64::NAN, 1e3), 0);
     }

@@ -335,7 +335,7 @@ mod tests {
             stage: BidStage::Sealed,
         };
         status.bids = vec![bid, BidStatus { by_hand: false, ..bid }];
-        let second = Measured { id: Some("second".to_owned()), ..sample() };
+        let second = Measured { slot: Some(2), ..sample() };
         let offering = Offering::new(&[sample(), second], &[]).unwrap();
         let new = |status: &Status, around| {
             Report::new(Address::ZERO, String::new(), (status, &offering), around)
@@ -343,7 +343,7 @@ mod tests {
         let report = new(&status, AROUND);
         assert_eq!(report.devices[0].lease, None, "{report:?}");
         assert_eq!(report.devices[1].lease, Some(lease.to_string()), "{report:?}");
-        assert_eq!(report.leases[0].devices, ["second"]);
+        assert_eq!(report.leases[0].devices, ["cpu/2"]);
         let told = report.text();
         assert!(told.contains("you") && told.contains("policy"), "who bids is told: {told}");
         assert!(report.text().contains("being settled"), "{}", report.text());

@@ -16,19 +16,19 @@ fn software(home: &Path) -> String {
     found.expect("Mesa's software driver")["id"].as_str().unwrap().to_owned()
 }
 
-/// Writes the device that was measured a second time, under another name: what two equal cards would be.
+/// Gives the device that was measured a second slot: what two equal cards would be.
 fn double(folder: &Path, id: &str) {
     let path = folder.join("device.json");
     let measured: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let mut second = measured[0].clone();
     assert_eq!(second["device"], id, "{measured}");
-    second["id"] = "second".into();
+    second["slot"] = 2.into();
     fs::write(&path, Value::from(vec![measured[0].clone(), second]).to_string()).unwrap();
     let path = folder.join("provider.toml");
     let settings = fs::read_to_string(&path).unwrap();
     let one = format!("devices = [\"{id}\"]");
     assert!(settings.contains(&one), "{settings}");
-    fs::write(&path, settings.replace(&one, &format!("devices = [\"{id}\", \"second\"]"))).unwrap();
+    fs::write(&path, settings.replace(&one, &format!("devices = [\"{id}\", \"{id}/2\"]"))).unwrap();
 }
 
 /// How long a lease was paid for, and how much.
@@ -64,7 +64,8 @@ fn e2e_a_provider_with_two_devices_runs_two_leases_at_once_and_one_lease_of_both
     let status = || scene.json(&["provider", "status", "--data", "two"]);
     let shown = status()["devices"].as_array().unwrap().clone();
     let names: Vec<_> = shown.iter().map(|it| it["device"].as_str().unwrap()).collect();
-    assert_eq!(names, [&id, "second"], "{shown:?}");
+    let second = format!("{id}/2");
+    assert_eq!(names, [&id, &second], "{shown:?}");
     assert_eq!(scene.json(&["offers"])[0]["free"], 2);
 
     // Two leases of one device, at the same time.
@@ -78,7 +79,7 @@ fn e2e_a_provider_with_two_devices_runs_two_leases_at_once_and_one_lease_of_both
         found.sort();
         found
     };
-    let both = [format!("[\"{id}\"]"), "[\"second\"]".to_owned()];
+    let both = [format!("[\"{id}\"]"), format!("[\"{second}\"]")];
     until("both devices at work", || devices_at_once() == both);
     assert_eq!(scene.json(&["offers"])[0]["free"], 0);
     let expected = scene.undisturbed("long.txt");
