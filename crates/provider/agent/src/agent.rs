@@ -17,7 +17,7 @@ use crate::keeper::Keeper;
 use crate::lending::{Book, Lender, Lending, Lent};
 use crate::lookout::{Clock, Lookout};
 use crate::neighbours::Neighbours;
-use crate::offering::{self, Group};
+use crate::offering::{Group, Offers, Range};
 use crate::parcel::Parcels;
 use crate::policy::{NoOffers, Policy};
 use crate::presence::{self, Presence};
@@ -34,8 +34,8 @@ use opengpu_link::session::Router;
 use opengpu_link::transfer::Holder;
 use opengpu_link::{BindError, Endpoint, Quota, Store, StoreError};
 use opengpu_types::{
-    Amount, Contact, Entry, Failure, Height, Key, LeaseId, List, MarketOperation, Millis, Offer,
-    Outcome, Permille, Provider, SegmentIndex, SessionKey, TaskId, Text,
+    Amount, Contact, Entry, Failure, Height, Key, LeaseId, MarketOperation, Millis, Outcome,
+    Permille, Provider, SegmentIndex, SessionKey, TaskId, Text,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -232,7 +232,7 @@ impl Agent {
         chain: Arc<dyn Chain>,
         presence: Box<dyn Presence>,
     ) -> Result<Self, StartError> {
-        let range = Range::of(&config, &*chain)?;
+        let range = Range::of(&config.policy, &config.devices, &*chain)?;
         let records = Records::open(&config.folder.join("records"))?;
         let store = Store::open(&config.folder.join("artifacts"), config.quota)?;
         let sealing = SealKeypair::from_seed(config.sealing);
@@ -405,32 +405,6 @@ impl Agent {
     }
 }
 
-type Offers = List<Offer, { Provider::MAX_OFFERS }>;
-
-/// What an agent offers, in the sequence of the chain.
-struct Range {
-    groups: Vec<Group>,
-    offers: Offers,
-    sequence: Vec<usize>,
-}
-
-impl Range {
-    fn of(config: &Config, chain: &dyn Chain) -> Result<Self, StartError> {
-        let of = |groups: &[Group]| {
-            let devices: Vec<_> = groups.iter().map(|group| group.device.clone()).collect();
-            config.policy.offers(&devices)
-        };
-        let known = match chain.entry(&Key::Provider(chain.account()))? {
-            Some(Entry::Provider(provider)) => provider.into_inner().offers.into_vec(),
-            _ => Vec::new(),
-        };
-        let sequence = offering::sequence(&of(&config.devices)?, &known);
-        let groups = sequence.iter().filter_map(|place| config.devices.get(*place).cloned());
-        let groups: Vec<_> = groups.collect();
-        Ok(Self { offers: of(&groups)?, groups, sequence })
-    }
-}
-
 /// What all threads of an agent share.
 struct Parts {
     records: Records,
@@ -466,15 +440,7 @@ impl Parts {
     ) -> Result<Agent, StartError> {
         let keeper = self.keeper(&config);
         let Self { records, board, clock, inbox, depot, custody, lender } = self;
-        let settings = Settings {
-            chain: chain.id(),
-            account: chain.account(),
-            policy: config.policy.clone(),
-            offers: range.offers.clone(),
-            market: chain.parameters()?,
-            brief: config.brief,
-            boundary: Millis(4_000),
-        };
+        let settings = settings(&config, &range, &*chain)?;
         let (stop, status) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Status>>::default());
         let (outbox, sending) = mpsc::channel();
         let (interest, questions, earned) = <(_, Questions, Arc<Mutex<Earned>>)>::default();
@@ -537,6 +503,19 @@ impl Parts {
             runtime: Some(runtime),
         })
     }
+}
+
+/// What the core is set up with.
+fn settings(config: &Config, range: &Range, chain: &dyn Chain) -> Result<Settings, ChainError> {
+    Ok(Settings {
+        chain: chain.id(),
+        account: chain.account(),
+        policy: config.policy.clone(),
+        offers: range.offers.clone(),
+        market: chain.parameters()?,
+        brief: config.brief,
+        boundary: Millis(4_000),
+    })
 }
 
 /// The thread that looks for the owner.

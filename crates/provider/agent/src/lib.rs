@@ -10,7 +10,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`policy`], [`hours`] | what the owner allows, and what follows from it; pure |
-//! | `offering` | what is offered, in the sequence of the chain; pure |
+//! | `offering` | what is offered, in the sequence of the chain |
 //! | [`core`] | what is decided, as `apply(input) -> effects`; pure |
 //! | [`earnings`] | what devices would earn; pure |
 //! | [`chain`] | the chain as an agent needs it |

@@ -1,10 +1,12 @@
-//! What a provider offers, in the sequence of its offers on chain. Pure.
+//! What a provider offers, in the sequence of its offers on chain, which is looked at once.
 //!
 //! A lease names its offer by the place on chain, so whoever lists the same devices in another sequence
 //! must not run it on others: each offer goes to the place where the chain has the one most like it.
 
-use crate::policy::Device;
-use opengpu_types::{Offer, Offered};
+use crate::agent::StartError;
+use crate::chain::Chain;
+use crate::policy::{Device, Policy};
+use opengpu_types::{Entry, Key, List, Offer, Offered, Provider};
 
 /// Devices that are alike, and what executors call each of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +16,39 @@ pub struct Group {
     /// The id of each of them, in the sequence of their numbers. One without an id is what the launch of
     /// executors names.
     pub ids: Vec<Option<String>>,
+}
+
+/// Offers of one provider.
+pub(crate) type Offers = List<Offer, { Provider::MAX_OFFERS }>;
+
+/// What an agent offers, in the sequence of the chain.
+pub(crate) struct Range {
+    pub(crate) groups: Vec<Group>,
+    pub(crate) offers: Offers,
+    /// For each of them, which group it was.
+    pub(crate) sequence: Vec<usize>,
+}
+
+impl Range {
+    /// What the policy offers of these devices, beside what the chain has.
+    pub(crate) fn of(
+        policy: &Policy,
+        listed: &[Group],
+        chain: &dyn Chain,
+    ) -> Result<Self, StartError> {
+        let of = |groups: &[Group]| {
+            let devices: Vec<_> = groups.iter().map(|group| group.device.clone()).collect();
+            policy.offers(&devices)
+        };
+        let known = match chain.entry(&Key::Provider(chain.account()))? {
+            Some(Entry::Provider(provider)) => provider.into_inner().offers.into_vec(),
+            _ => Vec::new(),
+        };
+        let sequence = sequence(&of(listed)?, &known);
+        let groups = sequence.iter().filter_map(|place| listed.get(*place).cloned());
+        let groups: Vec<_> = groups.collect();
+        Ok(Self { offers: of(&groups)?, groups, sequence })
+    }
 }
 
 /// How alike two offers are; the most alike first.
@@ -26,7 +61,7 @@ const LIKENESS: [fn(&Offer, &Offer) -> bool; 4] = [
 ];
 
 /// For each place on chain, which of our own offers stands there.
-pub(crate) fn sequence(own: &[Offer], on_chain: &[Offered]) -> Vec<usize> {
+fn sequence(own: &[Offer], on_chain: &[Offered]) -> Vec<usize> {
     let mut places: Vec<Option<usize>> = vec![None; own.len()];
     let mut left: Vec<(usize, &Offer)> = own.iter().enumerate().collect();
     for is_like in LIKENESS {
@@ -67,7 +102,7 @@ mod tests {
         let [a, b, c] = [offer("a", 1), offer("b", 1), offer("c", 1)];
         let known = on_chain(&[a.clone(), b.clone(), c.clone()]);
         assert_eq!(sequence(&[c.clone(), a.clone(), b.clone()], &known), [1, 2, 0]);
-        assert_eq!(sequence(&[a.clone(), b.clone()], &[]), [0, 1], "a new provider");
+        assert_eq!(sequence(&[a, b.clone()], &[]), [0, 1], "a new provider");
         // One that is gone leaves its place to one that is new.
         assert_eq!(sequence(&[offer("d", 1), c, b], &known), [0, 2, 1]);
     }
@@ -76,7 +111,7 @@ mod tests {
     fn of_one_class_the_most_alike_have_each_others_place() {
         let [slow, quick] = [offer("a", 1), offer("a", 9)];
         let known = on_chain(&[quick.clone(), slow.clone()]);
-        assert_eq!(sequence(&[slow.clone(), quick.clone()], &known), [1, 0]);
+        assert_eq!(sequence(&[slow, quick.clone()], &known), [1, 0]);
         let measured_again = offer("a", 2);
         assert_eq!(sequence(&[measured_again, quick], &known), [1, 0], "the other one is slower");
     }
