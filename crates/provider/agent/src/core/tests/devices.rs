@@ -2,6 +2,7 @@
 
 use super::*;
 use opengpu_types::{Offered, ProgramKind};
+use proptest::prelude::*;
 
 /// Devices of each offer.
 const OFFERS: [u8; 2] = [3, 1];
