@@ -11,14 +11,14 @@ use opengpu_exec::program::MANIFEST;
 use opengpu_exec::{Program, Refusal};
 use opengpu_link::folder::{self, FolderError, FolderLimits};
 use opengpu_link::session::{Router, SessionError};
-use opengpu_link::transfer::{Holder, Keep, Policy};
+use opengpu_link::transfer::Holder;
 use opengpu_link::{
     AddressError, BindError, Config, DialError, Endpoint, EndpointId, Quota, RelayUrl, Store,
     StoreError,
 };
 use opengpu_types::{
-    Amount, ArtifactId, ChainId, Contact, List, MarketOperation, Millis, Money, Operation,
-    SessionKey, Spec, TaskId, Text,
+    Amount, ChainId, Contact, List, MarketOperation, Millis, Money, Operation, SessionKey, Spec,
+    TaskId, Text,
 };
 use std::io;
 use std::path::{Path, PathBuf};
@@ -95,19 +95,6 @@ pub enum ClientError {
     /// The name of the program is too long.
     #[error("the name of the program is too long")]
     Name,
-}
-
-/// Everything may be fetched by whom a session was opened with: only the reader of a grant opens it.
-struct Open;
-
-impl Policy for Open {
-    fn may_read(&self, _: EndpointId, _: ArtifactId) -> bool {
-        true
-    }
-
-    fn may_keep(&self, _: EndpointId, _: &Keep) -> bool {
-        false
-    }
 }
 
 /// A task that can be submitted.
@@ -261,7 +248,7 @@ impl Client {
         relay: RelayUrl,
     ) -> Result<Endpoint, ClientError> {
         let config = Config::on_relay(self.identity.session(&delivery.salt), relay);
-        let router = Holder::new(store.clone(), Open).answer_on(Router::default());
+        let router = Holder::readable(store.clone()).answer_on(Router::default());
         // Nobody dials a client; providers answer in the sessions that it opened.
         Ok(Endpoint::bind(config, router, |_| false).await?)
     }
@@ -286,6 +273,7 @@ fn stage(program: &Program) -> Result<TempDir, ClientError> {
 mod tests {
     use super::*;
     use crate::wishes::Wishes;
+    use opengpu_types::ArtifactId;
 
     #[test]
     fn an_equal_input_of_two_tasks_is_one_artifact_and_of_two_clients_it_is_not() {

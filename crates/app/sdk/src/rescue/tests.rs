@@ -8,8 +8,8 @@ use opengpu_crypto::Digest;
 use opengpu_link::artifact::{GROUP, Grant, OwnerSecret};
 use opengpu_link::lease::HeldState;
 use opengpu_link::session::{Exchange, Limits, Router};
-use opengpu_link::transfer::{GROUPS, Holder, Keep, Policy, Run};
-use opengpu_link::{Config, EndpointId, Quota};
+use opengpu_link::transfer::{GROUPS, Holder, Run};
+use opengpu_link::{Config, Quota};
 use opengpu_types::{ChainId, List, TaskId, Text};
 use std::io::Cursor;
 use std::net::Ipv4Addr;
@@ -29,17 +29,6 @@ enum Then {
     Stalls,
     Dies,
     Lies,
-}
-
-struct Open;
-
-impl Policy for Open {
-    fn may_read(&self, _: EndpointId, _: ArtifactId) -> bool {
-        true
-    }
-    fn may_keep(&self, _: EndpointId, _: &Keep) -> bool {
-        false
-    }
 }
 
 /// Somebody who has a state and a piece.
@@ -175,7 +164,7 @@ impl Scene {
                 async move { exchange.answer(&bytes).await }
             }
         };
-        let router = Holder::new(store.clone(), Open).answer_on(Router::default());
+        let router = Holder::readable(store.clone()).answer_on(Router::default());
         let router = router.on(HELD, answer(holding)).on(STATE, answer(state));
         let router = router
             .on(GROUPS, move |exchange| groups(exchange, store.clone(), Arc::clone(&count), then));

@@ -38,6 +38,19 @@ pub trait Policy: Send + Sync + 'static {
     }
 }
 
+/// Everything may be fetched by whom a session was opened with, and nothing is left here.
+struct Readable;
+
+impl Policy for Readable {
+    fn may_read(&self, _: EndpointId, _: ArtifactId) -> bool {
+        true
+    }
+
+    fn may_keep(&self, _: EndpointId, _: &Keep) -> bool {
+        false
+    }
+}
+
 /// A turn that is waited for. What it gives is kept until all is sent, or until the reader takes nothing
 /// for some seconds: then it is cut off.
 pub type Turn = Pin<Box<dyn Future<Output = Result<Box<dyn Send>, Refusal>> + Send>>;
@@ -61,6 +74,11 @@ impl Holder {
     /// Lets others use this store as the policy says.
     pub fn new(store: Store, policy: impl Policy) -> Self {
         Self { store, second: None, policy: Arc::new(policy) }
+    }
+
+    /// Lets everybody fetch everything: only the reader of a grant opens it.
+    pub fn readable(store: Store) -> Self {
+        Self::new(store, Readable)
     }
 
     /// Lets others read from a second store; what they leave goes to the first one.

@@ -11,8 +11,8 @@ use opengpu_link::lease::{
     Wanted,
 };
 use opengpu_link::session::{Kind, Router, SessionError};
-use opengpu_link::transfer::{self, Holder, Keep, Policy};
-use opengpu_link::{Address, Config, Endpoint, EndpointId, Quota, Session, Store};
+use opengpu_link::transfer::{self, Holder, Keep};
+use opengpu_link::{Address, Config, Endpoint, Quota, Session, Store};
 use opengpu_types::{
     Allocating, Amount, ArtifactId, Class, Contact, Eyes, LeaseId, List, MarketOperation, Measure,
     Millis, Money, Outcome, Requirements, SegmentIndex, SessionKey, Set, Spec, TaskId, Text, Trust,
@@ -26,19 +26,6 @@ use tokio::runtime::Runtime;
 
 /// Segments of every run.
 pub(crate) const SEGMENTS: u32 = 256;
-
-/// Everything may be fetched from a client; only the provider has the keys.
-struct Open;
-
-impl Policy for Open {
-    fn may_read(&self, _: EndpointId, _: ArtifactId) -> bool {
-        true
-    }
-
-    fn may_keep(&self, _: EndpointId, _: &Keep) -> bool {
-        false
-    }
-}
 
 pub(crate) struct Client {
     pub(crate) key: Keypair,
@@ -61,7 +48,7 @@ impl Client {
         let store = Store::open(folder.path(), Quota::of(1 << 30)).unwrap();
         let runtime = Runtime::new().unwrap();
         let config = Config::nearby([seed + 50; 32], "127.0.0.1:0".parse().unwrap());
-        let router = Holder::new(store.clone(), Open).answer_on(Router::default());
+        let router = Holder::readable(store.clone()).answer_on(Router::default());
         let endpoint = runtime.block_on(Endpoint::bind(config, router, |_| true)).unwrap();
         let sealing = SealKeypair::from_seed([seed; 32]);
         let sent = AtomicU64::new(0);
