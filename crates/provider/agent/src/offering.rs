@@ -108,6 +108,23 @@ mod tests {
     }
 
     #[test]
+    fn groups_have_the_sequence_of_the_chain_whatever_a_file_lists_first() {
+        let group = |class: &str, id: &str| Group {
+            device: Device { class: Text::new(class).unwrap(), ..fixture::device() },
+            ids: vec![Some(id.to_owned())],
+        };
+        let (a, b) = (group("a", "one"), group("b", "two"));
+        let (chain, policy) = (fixture::Paper::default(), fixture::policy());
+        let first = Range::of(&policy, &[a.clone(), b.clone()], &chain).unwrap();
+        assert_eq!(first.sequence, [0, 1]);
+        let offers = List::new(on_chain(&first.offers)).unwrap();
+        chain.provide(fixture::ACCOUNT, Provider { offers, ..fixture::provider() });
+        let second = Range::of(&policy, &[b, a], &chain).unwrap();
+        assert_eq!((second.groups, second.offers), (first.groups, first.offers));
+        assert_eq!(second.sequence, [1, 0]);
+    }
+
+    #[test]
     fn of_one_class_the_most_alike_have_each_others_place() {
         let [slow, quick] = [offer("a", 1), offer("a", 9)];
         let known = on_chain(&[quick.clone(), slow.clone()]);

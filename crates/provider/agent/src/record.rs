@@ -662,6 +662,16 @@ mod tests {
     }
 
     #[test]
+    fn tasks_that_are_not_bid_for_again_come_back_and_go() {
+        let (_folder, records, _record) = opened();
+        records.shun(LEASE.task, Millis(5)).unwrap();
+        let shunned = BTreeMap::from([(LEASE.task, Millis(5))]);
+        assert_eq!(records.restore().unwrap().shunned, shunned);
+        records.unshun(LEASE.task).unwrap();
+        assert_eq!(records.restore().unwrap(), Restored::default());
+    }
+
+    #[test]
     fn what_is_spoiled_of_one_lease_or_bid_costs_no_other() {
         let (_folder, records, record) = opened();
         record.finish([8; 32]).unwrap();

@@ -147,11 +147,7 @@ impl Run {
             Err(Unrun::Start(StartError::Refused(refusal))) => {
                 info!(lease = %self.lease, %refusal, "the program is refused");
                 self.fail(&refusal.to_string());
-                // These kinds want nothing of a machine but the device.
-                let kind = self.task.spec.requirements.kind;
-                let plain = matches!(kind, ProgramKind::Gpu | ProgramKind::Wasm);
-                let unusable = plain && matches!(refusal, Refusal::Machine { .. });
-                (None, if unusable { How::DeviceUnusable } else { How::Unfit })
+                (None, refused(self.task.spec.requirements.kind, &refusal))
             }
             Err(Unrun::Start(error)) => {
                 warn!(lease = %self.lease, %error, "the executor does not start");
@@ -287,8 +283,7 @@ impl Run {
         // What it wanted too much of its client can change; more is not its business.
         let own = matches!(fault, Fault::Memory { .. });
         self.fail(&if own { fault.to_string() } else { BROKEN.to_owned() });
-        let device = matches!(fault, Fault::Device { .. } | Fault::Crashed { .. });
-        Ok((self.open(told)?, if device { How::DeviceFailed } else { How::Broken }))
+        Ok((self.open(told)?, broken(fault)))
     }
 
     /// What an earlier lease said of the length of the run.
@@ -449,4 +444,38 @@ const fn is_own_fault(fault: &Fault) -> bool {
         fault,
         Fault::Program { .. } | Fault::Input { .. } | Fault::Fuel { .. } | Fault::TooLarge { .. }
     )
+}
+
+/// What a refusal says of the device: some kinds want nothing else of a machine.
+const fn refused(kind: ProgramKind, refusal: &Refusal) -> How {
+    match (kind, refusal) {
+        (ProgramKind::Gpu | ProgramKind::Wasm, Refusal::Machine { .. }) => How::DeviceUnusable,
+        _ => How::Unfit,
+    }
+}
+
+/// What a fault that is not the program's says of the device.
+const fn broken(fault: &Fault) -> How {
+    match fault {
+        Fault::Device { .. } | Fault::Crashed { .. } => How::DeviceFailed,
+        _ => How::Broken,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_device_did_counts_against_it() {
+        let machine = Refusal::Machine { reason: String::new() };
+        assert_eq!(refused(ProgramKind::Gpu, &machine), How::DeviceUnusable);
+        assert_eq!(refused(ProgramKind::Wasm, &machine), How::DeviceUnusable);
+        assert_eq!(refused(ProgramKind::Native, &machine), How::Unfit, "walls are not its fault");
+        assert_eq!(refused(ProgramKind::Gpu, &Refusal::program("no")), How::Unfit);
+        let died = Fault::Crashed { how: String::new() };
+        assert_eq!(broken(&died), How::DeviceFailed);
+        assert_eq!(broken(&Fault::Device { reason: String::new() }), How::DeviceFailed);
+        assert_eq!(broken(&Fault::Memory { limit: 1 }), How::Broken, "the program wanted too much");
+    }
 }
