@@ -3,8 +3,7 @@
 use crate::{Rpc, RpcError};
 use opengpu_market::reputation;
 use opengpu_types::{
-    Address, Amount, Entry, Key, Millis, Offer, Permille, Provider, Reputation, Shelved, Task,
-    TaskId,
+    Address, Amount, Entry, Key, Millis, Offer, Permille, Reputation, Shelved, Task, TaskId,
 };
 use opengpu_verify::ladder;
 
