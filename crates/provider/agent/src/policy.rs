@@ -301,7 +301,7 @@ pub(crate) fn why_not_run(task: &Task) -> Option<Why> {
     let (kind, devices) = (task.spec.requirements.kind, task.spec.requirements.devices);
     match task.spec.segments {
         0 => Some(Why::NotRun),
-        _ if devices > 1 && !opengpu_exec::spreads(kind) => Some(Why::OneDevice(kind)),
+        _ if devices > 1 && !kind.spreads() => Some(Why::OneDevice(kind)),
         _ => None,
     }
 }

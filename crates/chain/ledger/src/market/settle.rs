@@ -9,7 +9,7 @@ use crate::{
 };
 use opengpu_market::{
     reputation,
-    score::{Pace, predict},
+    score::{Pace, at_work, predict},
 };
 use opengpu_types::{
     Address, Amount, CloseReason, Ending, Event, Lease, LeaseId, LeasePhase, Measure, Millis,
@@ -38,7 +38,7 @@ pub(crate) fn payable(
             fuel => {
                 let amount = fuel.div_ceil(1_000_000);
                 let work = Work { amount, measure: Measure::Integers };
-                predict(&work, rating, Pace::new(MOST_PACE))
+                predict(&work, rating, Pace::new(MOST_PACE), at_work(requirements))
             }
         };
         usage.time.min(ran).min(fuel)
