@@ -39,7 +39,7 @@ pub fn offers(rpc: &Rpc) -> Result<Vec<StandingOffer>, RpcError> {
     let mut offers = Vec::new();
     for shelf in 0..count {
         let Some(Entry::Shelf(shelf)) = rpc.entry(&Key::Shelf(shelf))? else { continue };
-        for Shelved { provider, offer: place } in &shelf.offers {
+        for Shelved { provider, offer: place, .. } in &shelf.offers {
             let Some(Entry::Provider(entry)) = rpc.entry(&Key::Provider(*provider))? else {
                 continue;
             };

@@ -4,7 +4,7 @@ use crate::client::{Client, ClientError};
 use opengpu_client::market::{self, StandingOffer};
 use opengpu_market::fit::{Candidate, Demand, Mismatch, mismatches};
 use opengpu_market::overtime;
-use opengpu_market::score::{Pace, predict};
+use opengpu_market::score::{Pace, at_work, predict};
 use opengpu_types::{
     Address, Amount, Class, DeviceClass, Lease, Millis, Permille, Region, Spec, Task,
 };
@@ -107,7 +107,8 @@ fn quoted(
     if spec.segments > 0 && spec.requirements.longest < shortest {
         return Err(vec![format!("its leases have at least {} s", shortest.0 / 1_000)]);
     }
-    let predicted = predict(&spec.work, &offer.rating, Pace::new(u64::from(*pace)));
+    let (pace, devices) = (Pace::new(u64::from(*pace)), at_work(&spec.requirements));
+    let predicted = predict(&spec.work, &offer.rating, pace, devices);
     if predicted > spec.requirements.longest {
         let longest = spec.requirements.longest.0 / 1_000;
         return Err(vec![format!("it should take {} s, not {longest}", predicted.0 / 1_000)]);
@@ -186,6 +187,24 @@ mod tests {
         let best = &found.fitting[0];
         assert_eq!(best.predicted, Millis(1_000));
         assert_eq!(best.cost, best.rate);
+    }
+
+    #[test]
+    fn several_devices_share_the_time_and_cost_the_same() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/path-tracer");
+        let program = Program::open(&folder).unwrap();
+        let mut two = StandingOffer { free: 2, ..standing(2, 1) };
+        two.offer.devices = 2;
+        let quoted = |devices| {
+            let wishes = Wishes { devices, ..Wishes::new(Money::tokens(Amount::ONE)) };
+            let spec = wishes.spec(&program, ArtifactId::of(b""), DOLLAR);
+            let client = (&CLIENT, Permille::ALL);
+            let quote = quote(&spec, Amount::ONE, client, std::slice::from_ref(&two), DOLLAR);
+            let best = &quote.fitting[0];
+            (best.predicted, best.cost)
+        };
+        let ((alone, cost), (shared, same)) = (quoted(1), quoted(2));
+        assert_eq!((Millis(alone.0 / 2), cost), (shared, same));
     }
 
     #[test]

@@ -77,6 +77,8 @@ mod tests {
             leased_time: 0,
             counted: Millis(0),
             began: Millis(0),
+            used: true,
+            alarm: Millis(0),
         };
         let tiers = Tiers::new(&index, Millis(2_000), 3, Amount(5));
         let lines = |tier: Tier| tiers.quotes.iter().find(|(it, _)| *it == tier).unwrap().1;

@@ -4,8 +4,8 @@ use opengpu_exec::Program;
 use opengpu_exec::program::Class as ProgramClass;
 use opengpu_types::{
     Address, Allocating, Amount, ArtifactId, Class, DeviceClass, Eyes, List, MOST_WISHES, Measure,
-    Millis, Money, Permille, Precision, Region, Requirements, Runtime, Set, Spec, Trust, Weights,
-    Work,
+    Millis, Money, Permille, Precision, ProgramKind, Region, Requirements, Runtime, Set, Spec,
+    Trust, Weights, Work,
 };
 
 /// Budgets below this, in tokens, do not wait for an auction.
@@ -16,6 +16,22 @@ const ORDINARY: u64 = 1_000;
 const TAKEN: u64 = 60;
 /// How long a provider is looked for.
 const PATIENCE: Millis = Millis(60_000);
+
+/// Several devices are wanted of a program that can use one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OneDevice {
+    /// As all of its kind.
+    #[error("{devices} devices are wanted, and programs of kind `{kind}` use one")]
+    Kind {
+        /// So many are wanted.
+        devices: u8,
+        /// Its kind.
+        kind: ProgramKind,
+    },
+    /// Each step of it needs what the one before left behind.
+    #[error("{0} devices are wanted, and a kernel with a state uses one")]
+    State(u8),
+}
 
 /// What a client wants beside the program and its input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +152,19 @@ impl Wishes {
         }
     }
 
+    /// Whether the program can use what is wanted for it. Nobody bids for a task that cannot, and a
+    /// provider that gets it by a spot award gives it back, so it should not be submitted.
+    pub fn suit(&self, program: &Program) -> Result<(), OneDevice> {
+        let (devices, kind) = (self.devices, program.manifest.kind);
+        if devices <= 1 || program.spreads() {
+            Ok(())
+        } else if kind.spreads() {
+            Err(OneDevice::State(devices))
+        } else {
+            Err(OneDevice::Kind { devices, kind })
+        }
+    }
+
     /// An auction takes some seconds, which a small budget is not worth.
     fn usual(&self, dollar: Amount) -> Allocating {
         let small = self.budget.in_tokens(dollar).is_some_and(|budget| budget < SMALL);
@@ -168,9 +197,26 @@ mod tests {
 
     const DOLLAR: Amount = Amount::whole(2);
 
+    fn example(name: &str) -> Program {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples");
+        Program::open(&examples.join(name)).unwrap()
+    }
+
     fn program() -> Program {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/sha256-search");
-        Program::open(&folder).unwrap()
+        example("sha256-search")
+    }
+
+    #[test]
+    fn several_devices_are_for_kernels_without_a_state() {
+        let wishes = Wishes { devices: 2, ..Wishes::new(Money::tokens(Amount::ONE)) };
+        assert_eq!(wishes.suit(&example("path-tracer")), Ok(()));
+        assert_eq!(wishes.suit(&example("heat-gpu")), Err(OneDevice::State(2)));
+        let wasm = OneDevice::Kind { devices: 2, kind: ProgramKind::Wasm };
+        assert_eq!(wishes.suit(&program()), Err(wasm));
+        let one = Wishes { devices: 1, ..wishes };
+        for name in ["path-tracer", "heat-gpu", "sha256-search"] {
+            assert_eq!(one.suit(&example(name)), Ok(()));
+        }
     }
 
     #[test]

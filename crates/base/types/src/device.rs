@@ -25,6 +25,12 @@ impl ProgramKind {
     pub const fn burns_fuel(self) -> bool {
         matches!(self, Self::Wasm)
     }
+
+    /// Whether programs of it can compute on several devices at once. Of the kinds that can, a program
+    /// that carries a state from step to step cannot.
+    pub const fn spreads(self) -> bool {
+        matches!(self, Self::Gpu)
+    }
 }
 
 members! {

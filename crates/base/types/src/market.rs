@@ -75,7 +75,7 @@ pub enum MarketOperation {
         /// Which task.
         task: TaskId,
     },
-    /// Bids for a task without showing the rate.
+    /// Bids for a task without showing the rate; a sponsor of the transaction pays the pledge.
     SealBid {
         /// Which task.
         task: TaskId,

@@ -1,9 +1,11 @@
 //! Providers: who they are, what they offer, what they have done.
 
 use crate::{
-    Address, Amount, CloseReason, LeaseId, Millis, Offer,
+    Address, Amount, CloseReason, LeaseId, Millis, Money, Offer,
     bounded::{List, Text},
     codec::{codec_enum, codec_newtype, codec_struct},
+    device::{DeviceClass, ProgramKind, Rating},
+    set::Set,
 };
 use opengpu_crypto::{Digest, SealPublicKey, hash};
 use std::fmt;
@@ -51,18 +53,26 @@ pub enum ProviderStatus {
         /// Then.
         until: Millis,
     },
-    /// It was silent while it had a lease; it takes more when it is heard of.
-    Silent,
+    /// It was silent while it had a lease; it is what it was before when it is heard of.
+    Silent {
+        /// Whether it had said that it takes no more leases.
+        draining: bool,
+    },
 }
 
-codec_enum!(ProviderStatus { 0 => Active, 1 => Draining, 2 => Leaving { until }, 3 => Silent });
+codec_enum!(ProviderStatus {
+    0 => Active,
+    1 => Draining,
+    2 => Leaving { until },
+    3 => Silent { draining },
+});
 
 impl ProviderStatus {
     /// As what its time counts.
     pub const fn presence(self) -> Presence {
         match self {
             Self::Active => Presence::Available,
-            Self::Silent => Presence::Silent,
+            Self::Silent { .. } => Presence::Silent,
             Self::Draining | Self::Leaving { .. } => Presence::Absent,
         }
     }
@@ -136,14 +146,16 @@ codec_struct!(Offered { offer, leased, pace, shelf });
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Paced {
     /// The class.
-    pub class: crate::DeviceClass,
+    pub class: DeviceClass,
     /// What they were rated at.
-    pub rating: crate::Rating,
+    pub rating: Rating,
     /// How fast they were beside that, in thousandths.
     pub pace: u16,
+    /// When it counts no more, unless they are offered again before.
+    pub until: Millis,
 }
 
-codec_struct!(Paced { class, rating, pace });
+codec_struct!(Paced { class, rating, pace, until });
 
 /// Paces of some classes, each at its slowest.
 pub type Paces = List<Paced, { Past::MAX_CLASSES }>;
@@ -166,7 +178,8 @@ pub struct Past {
 codec_struct!(Past { reputation, paces, until, reserve, sponsor });
 
 impl Past {
-    /// Most classes of devices of one provider, those that it offers and those that it offered.
+    /// Most classes of devices of one provider, those that it offers and those that it offered and of which
+    /// something still counts.
     pub const MAX_CLASSES: usize = 16;
 }
 
@@ -221,18 +234,32 @@ impl Provider {
     pub const MAX_LEASES: usize = 64;
 }
 
-/// Where an offer is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A standing offer, with as much of it as tells most tasks that another one is better.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shelved {
     /// Whose.
     pub provider: Address,
     /// Which of its offers.
     pub offer: u8,
+    /// Devices of it that no lease holds.
+    pub free: u8,
+    /// Kinds of programs that the provider runs.
+    pub kinds: Set<ProgramKind>,
+    /// What the devices are.
+    pub class: DeviceClass,
+    /// MiB of memory on each.
+    pub memory: u32,
+    /// Least that a second of one device costs.
+    pub rate: Money,
+    /// What each was measured to do.
+    pub rating: Rating,
+    /// How fast it was beside that, in thousandths.
+    pub pace: u16,
 }
 
-codec_struct!(Shelved { provider, offer });
+codec_struct!(Shelved { provider, offer, free, kinds, class, memory, rate, rating, pace });
 
-/// Some of all standing offers, sorted.
+/// Some of all standing offers, sorted by provider and offer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shelf {
     /// Which.
@@ -243,14 +270,20 @@ codec_struct!(Shelf { offers });
 
 impl Shelf {
     /// Most offers on one shelf.
-    pub const MAX: usize = 64;
+    pub const MAX: usize = 32;
+
+    /// Where an offer stands, or would stand.
+    pub fn place(&self, provider: &Address, offer: u8) -> Result<usize, usize> {
+        let place = |it: &Shelved| (&it.provider, it.offer).cmp(&(provider, offer));
+        self.offers.binary_search_by(place)
+    }
 }
 
 /// What a second of a class of devices costs, and the use that it follows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassIndex {
     /// The class.
-    pub class: crate::DeviceClass,
+    pub class: DeviceClass,
     /// What a second costs.
     pub rate: Amount,
     /// Devices that are offered now.
@@ -265,6 +298,10 @@ pub struct ClassIndex {
     pub counted: Millis,
     /// When the running period began.
     pub began: Millis,
+    /// Whether any of them was ever leased; if not, nothing is known of the class.
+    pub used: bool,
+    /// The pending alarm; another one is void.
+    pub alarm: Millis,
 }
 
 codec_struct!(ClassIndex {
@@ -275,12 +312,14 @@ codec_struct!(ClassIndex {
     offered_time,
     leased_time,
     counted,
-    began
+    began,
+    used,
+    alarm,
 });
 
 impl ClassIndex {
     /// The name of a class in keys.
-    pub fn id(class: &crate::DeviceClass) -> Digest {
+    pub fn id(class: &DeviceClass) -> Digest {
         hash("opengpu/device-class/v1", &[class.as_str().as_bytes()])
     }
 }

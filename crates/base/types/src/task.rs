@@ -476,9 +476,11 @@ pub struct Bid {
     pub rate: Option<Amount>,
     /// Held until it is opened.
     pub pledge: Amount,
+    /// Whose pledge it is, if another account paid it.
+    pub sponsor: Option<Address>,
 }
 
-codec_struct!(Bid { provider, offer, seal, predicted, distance, rate, pledge });
+codec_struct!(Bid { provider, offer, seal, predicted, distance, rate, pledge, sponsor });
 
 /// The bids for one task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -10,7 +10,9 @@
 mod census;
 mod ends;
 mod market;
+mod pasts;
 mod registry;
+mod shelves;
 
 pub use census::Census;
 pub use registry::{Breach, Invariant, check_all, check_block, check_state, registry};

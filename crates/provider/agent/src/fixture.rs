@@ -10,12 +10,13 @@ use opengpu_crypto::{Digest, SealKeypair, SealPublicKey};
 use opengpu_link::artifact::OwnerSecret;
 use opengpu_link::folder::FolderLimits;
 use opengpu_link::{Quota, Store};
+use opengpu_market::glance;
 use opengpu_types::{
     Address, Allocating, Amount, ArtifactId, ChainId, Class, Contact, Entry, Eyes, Height, Key,
     Lease, LeasePhase, List, MarketOperation, MarketParameters, Measure, Millis, Money, Offered,
     Outcome, Permille, Precision, ProgramId, ProgramKind, Provider, ProviderStatus, Rating,
-    Reputation, Requirements, Runtime, SessionKey, Set, Shelf, Shelved, Spec, Task, TaskPhase,
-    Text, Trust, Weights, Work,
+    Reputation, Requirements, Runtime, SessionKey, Set, Shelf, Spec, Task, TaskPhase, Text, Trust,
+    Weights, Work,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -192,7 +193,8 @@ impl Paper {
     }
 
     pub(crate) fn shelve(&self, accounts: &[Address]) {
-        let shelved = accounts.iter().map(|provider| Shelved { provider: *provider, offer: 0 });
+        let offered = provider().offers.first().unwrap().clone();
+        let shelved = accounts.iter().map(|account| glance::shelved(*account, 0, &offered));
         let shelf = Shelf { offers: List::new(shelved.collect()).unwrap() };
         self.write(Key::Shelves, Entry::Shelves(1));
         self.write(Key::Shelf(0), Entry::Shelf(shelf));

@@ -315,7 +315,7 @@ pub(crate) fn why_not_run(task: &Task) -> Option<Why> {
         0 => Some(Why::NotRun),
         // A provider that is late loses its lock, however honest it is.
         _ if task.spec.requirements.longest < overtime::SHORTEST => Some(Why::TooShort),
-        _ if devices > 1 && !opengpu_exec::spreads(kind) => Some(Why::OneDevice(kind)),
+        _ if devices > 1 && !kind.spreads() => Some(Why::OneDevice(kind)),
         _ => None,
     }
 }

@@ -52,7 +52,7 @@ pub mod wasm;
 pub use fault::{Fault, Grown, Refusal};
 pub use program::Program;
 pub use protocol::{Data, MOST_LOGGED, News, Standing};
-pub use registry::{Registry, spreads};
+pub use registry::Registry;
 pub use stop::Stop;
 pub use supervisor::{Check, Errand, GRACE, Launch, Outcome, StartError, Supervisor, Ticket};
 pub use usage::Usage;

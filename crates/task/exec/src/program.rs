@@ -26,6 +26,8 @@ pub const MANIFEST: &str = "program.toml";
 const MANIFEST_LIMIT: u64 = 64 * 1024;
 /// Domain of a program's id.
 const PROGRAM: &str = "opengpu/program";
+/// Role of a kernel's buffer that survives from step to step.
+const STATE: &str = "state";
 
 /// A program as it lies on this machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,6 +100,15 @@ impl Program {
     pub fn takes_folder(&self) -> bool {
         let Manifest { kind, settings, .. } = &self.manifest;
         *kind == Kind::Native && settings.get("input").and_then(|it| it.as_str()) == Some("folder")
+    }
+
+    /// Whether a run of it can use several devices at once: a kernel, unless it has a state.
+    pub fn spreads(&self) -> bool {
+        let Manifest { kind, settings, .. } = &self.manifest;
+        let buffers = settings.get("buffer").and_then(|it| it.as_array());
+        let role = |buffer: &toml::Value| buffer.get("role")?.as_str().map(|it| it == STATE);
+        let state = buffers.is_some_and(|all| all.iter().any(|it| role(it) == Some(true)));
+        kind.spreads() && !state
     }
 
     /// The file that its manifest calls its code.

@@ -73,16 +73,10 @@ impl Registry {
 /// The device that every machine has, and that most kinds of programs compute on.
 const PROCESSOR: &str = "cpu";
 
-/// Whether programs of a kind can compute on several devices at once. Of the kinds that can, a program
-/// that carries a state from step to step cannot.
-pub const fn spreads(kind: Kind) -> bool {
-    matches!(kind, Kind::Gpu)
-}
-
 /// Whether programs of a kind can compute on the devices that somebody chose for them.
 fn check_device(kind: Kind, device: &str) -> Result<(), Refusal> {
     match kind {
-        _ if device.contains(SEPARATOR) && !spreads(kind) => Err(Refusal::Machine {
+        _ if device.contains(SEPARATOR) && !kind.spreads() => Err(Refusal::Machine {
             reason: format!("programs of kind `{kind}` use one device: ask for one"),
         }),
         // It opens the device itself, and says what is wrong with it.

@@ -51,12 +51,15 @@ pub fn ranked(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::holders;
+    use crate::{
+        glance::{shelved, tests::offered},
+        holders,
+    };
     use opengpu_crypto::{Digest, SealPublicKey};
     use opengpu_types::{
         Allocating, Amount, ArtifactId, Class, Contact, Eyes, List, Measure, Millis, Money,
-        Permille, ProgramId, ProgramKind, Requirements, SessionKey, Set, Shelf, Shelved, Spec,
-        TaskPhase, Text, Trust, Weights, Work,
+        Permille, ProgramId, ProgramKind, Requirements, SessionKey, Set, Shelf, Spec, TaskPhase,
+        Text, Trust, Weights, Work,
     };
 
     pub(crate) fn task(denied: &[Address]) -> Task {
@@ -155,8 +158,7 @@ pub(crate) mod tests {
     #[test]
     fn all_shelves_are_read() {
         let shelf = |byte: u8| Shelf {
-            offers: List::new(vec![Shelved { provider: Address::new([byte; 20]), offer: 0 }])
-                .unwrap(),
+            offers: List::new(vec![shelved(Address::new([byte; 20]), 0, &offered())]).unwrap(),
         };
         let found = holders::standing(|key| {
             Ok::<_, ()>(match key {

@@ -3,6 +3,7 @@
 //! ```text
 //!   requirements ──[fit]── offers ──► candidates, or reasons in words
 //!   task ──[demand]──► what one more lease may cost and take
+//!   standing offers ──[glance]──► the least that each can cost, by what its shelf tells
 //!   candidates ──[score]── bids ──► costs in money: rate, time, reliability, distance
 //!   costs ──[auction] one task, [clearing] many with shared devices──► awards at the second score
 //!   leases ──[reputation]──► how reliable an account is
@@ -20,6 +21,7 @@ pub mod clearing;
 pub mod demand;
 pub mod eyes;
 pub mod fit;
+pub mod glance;
 pub mod holders;
 pub mod index;
 pub mod overtime;

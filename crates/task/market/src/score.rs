@@ -12,8 +12,8 @@
 //! - Costs are exact, in thousandths of the smallest unit: rounding would be a reason to lie.
 
 use opengpu_types::{
-    Amount, Checkpoint, Measure, Member as _, Millis, Offered, Permille, Rating, Region, Spec,
-    Weights, Work,
+    Amount, Checkpoint, Measure, Member as _, Millis, Offered, Permille, Rating, Region,
+    Requirements, Spec, Weights, Work,
 };
 
 /// Thousandths of the smallest unit of money.
@@ -67,18 +67,34 @@ impl Pace {
     }
 }
 
-/// How long work takes on a device, by its rating and its provider's record. A device that was not
-/// rated for it takes for ever.
-pub fn predict(work: &Work, rating: &Rating, pace: Pace) -> Millis {
+/// Devices that work on a task at once: all that it wants if its kind can use several, and one otherwise.
+/// Whether a program has a state, so that it cannot, is not known on chain; whoever would run it refuses.
+pub fn at_work(requirements: &Requirements) -> u8 {
+    if requirements.kind.spreads() { requirements.devices.max(1) } else { 1 }
+}
+
+/// How long work takes on so many devices, by their rating and their provider's record: half as long on
+/// twice as many. A device that was not rated for it takes for ever.
+pub fn predict(work: &Work, rating: &Rating, pace: Pace, devices: u8) -> Millis {
     // Millions a second, times a thousandth: the factor of the pace and of milliseconds cancel out.
     let product = u128::from(work.amount).saturating_mul(u128::from(pace.0));
-    let speed = u128::from(rating.of(work.measure));
+    let speed = u128::from(rating.of(work.measure)).saturating_mul(u128::from(devices.max(1)));
     let time = if speed == 0 { u128::MAX } else { product.div_ceil(speed) };
     Millis(u64::try_from(time).unwrap_or(u64::MAX).max(1))
 }
 
 /// How long what is left of a task should take on an offer: all of its time for a rental.
 pub fn predicted(spec: &Spec, checkpoint: Option<&Checkpoint>, offered: &Offered) -> Millis {
+    remaining(spec, checkpoint, &offered.offer.rating, offered.pace)
+}
+
+/// The same, on devices of that rating and pace.
+pub(crate) fn remaining(
+    spec: &Spec,
+    checkpoint: Option<&Checkpoint>,
+    rating: &Rating,
+    pace: u16,
+) -> Millis {
     let Spec { segments, work, .. } = *spec;
     if segments == 0 {
         return spec.requirements.longest;
@@ -88,8 +104,8 @@ pub fn predicted(spec: &Spec, checkpoint: Option<&Checkpoint>, offered: &Offered
         .saturating_mul(u128::from(segments.saturating_sub(done)))
         .div_ceil(u128::from(segments));
     let amount = u64::try_from(rest).unwrap_or(u64::MAX);
-    let pace = Pace::new(u64::from(offered.pace));
-    predict(&Work { amount, measure: work.measure }, &offered.offer.rating, pace)
+    let work = Work { amount, measure: work.measure };
+    predict(&work, rating, Pace::new(u64::from(pace)), at_work(&spec.requirements))
 }
 
 /// How far apart two regions are: the part of a name before its first `-` is the continent. Whoever does
@@ -213,10 +229,10 @@ mod tests {
         let boast = Rating { integers: 6_000, ..honest };
         let work = Work { amount: 1_000_000, measure: Measure::Integers };
         let (slow, boasting) = (Pace::new(1_500), Pace::new(1_500).under(&honest, &boast));
-        assert_eq!(predict(&work, &honest, slow), predict(&work, &boast, boasting));
+        assert_eq!(predict(&work, &honest, slow, 1), predict(&work, &boast, boasting, 1));
         assert_eq!(boasting.under(&boast, &boast), boasting, "the same rating changes nothing");
         // It stays so as long as it is as fast as before.
-        let predicted = predict(&work, &boast, boasting);
+        let predicted = predict(&work, &boast, boasting, 1);
         assert_eq!(boasting.after(predicted, predicted), boasting);
         assert!(boasting.after(predicted, Millis(predicted.0 / 2)) < boasting);
         let modest = Rating { floats: 50, integers: 100, products: 0, memory: 25 };
@@ -261,13 +277,19 @@ mod tests {
     fn time_follows_from_work_rating_and_record() {
         let work = Work { amount: 3_000, measure: Measure::Products };
         let rating = Rating { products: 1_000, ..Rating::default() };
-        assert_eq!(predict(&work, &rating, Pace::PROMISED), Millis(3_000));
-        assert_eq!(predict(&work, &rating, Pace::new(1_500)), Millis(4_500));
-        assert_eq!(predict(&work, &Rating::default(), Pace::PROMISED), Millis(u64::MAX));
+        assert_eq!(predict(&work, &rating, Pace::PROMISED, 1), Millis(3_000));
+        assert_eq!(predict(&work, &rating, Pace::new(1_500), 1), Millis(4_500));
+        assert_eq!(predict(&work, &Rating::default(), Pace::PROMISED, 1), Millis(u64::MAX));
+        assert_eq!(
+            predict(&work, &rating, Pace::PROMISED, 2),
+            Millis(1_500),
+            "half on each of two"
+        );
+        assert_eq!(predict(&work, &rating, Pace::PROMISED, 0), Millis(3_000));
         let slower = Pace::PROMISED.after(Millis(100), Millis(200));
         assert_eq!(slower.get(), 1_125);
         let settled = (0..60).fold(Pace::PROMISED, |pace, _| {
-            pace.after(predict(&work, &rating, pace), Millis(6_000))
+            pace.after(predict(&work, &rating, pace, 1), Millis(6_000))
         });
         assert!((1_980..=2_000).contains(&settled.get()), "{settled:?}");
     }

@@ -136,6 +136,7 @@ const fn may_be_a_duty(operation: &MarketOperation) -> bool {
     matches!(
         operation,
         MarketOperation::Heartbeat
+            | MarketOperation::OpenBid { .. }
             | MarketOperation::CommitTrace { .. }
             | MarketOperation::OpenOutput { .. }
             | MarketOperation::ReleaseLease { .. }

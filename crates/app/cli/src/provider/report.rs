@@ -113,7 +113,7 @@ impl Report {
             ProviderStatus::Active => "active",
             ProviderStatus::Draining => "draining",
             ProviderStatus::Leaving { .. } => "leaving",
-            ProviderStatus::Silent => "silent",
+            ProviderStatus::Silent { .. } => "silent",
         });
         let record = status.record;
         Self {
@@ -293,7 +293,7 @@ fn standing(status: &Status, around: Around) -> String {
         (Some(provider), _) if provider.status == ProviderStatus::Active => {
             "nobody has leased it yet"
         }
-        (Some(provider), _) if provider.status == ProviderStatus::Silent => {
+        (Some(provider), _) if matches!(provider.status, ProviderStatus::Silent { .. }) => {
             "it was not heard of during a lease, and reports back"
         }
         _ if around.idle_only => "somebody is at the machine",

@@ -64,6 +64,10 @@ impl Plan {
         }
         let budget = many::share(wanted.budget(), count)?;
         let mut wishes = Wishes { budget, ..wanted.wishes()? };
+        wishes.suit(&program).map_err(|error| {
+            let hint = "leave --devices out; --split runs a program over several providers";
+            Complaint::usage(error.to_string()).hint(hint)
+        })?;
         let parameters: MarketParameters = context.rpc.parameters()?.parameters.market;
         let id = ArtifactId::of(&input);
         let mut spec = wishes.spec(&program, id, parameters.dollar);

@@ -104,14 +104,16 @@ fn e2e_a_provider_with_two_devices_runs_two_leases_at_once_and_one_lease_of_both
     let rate = entry.leases[0].rate;
     assert_eq!(Some(amount), rate.mul_div(2 * u128::from(time.0), 1_000), "of both devices");
 
-    // What cannot use two devices does not get them, and nobody pays.
-    let wanted = ["run", &example("sha256-search"), "--from", "alice", "--devices", "2"];
-    let more = ["--input", "long.txt", "--auction", "--detach"];
-    let task = scene.json(&[&wanted[..], &more].concat())["task"].as_str().unwrap().to_owned();
-    let declined = || {
-        let seen = scene.json(&["provider", "auctions", &task, "--data", "two"]);
-        seen[0]["declined"].as_str().is_some_and(|why| why.contains("kind `wasm` use one"))
-    };
-    until("why not me", declined);
+    // What cannot use two devices is not submitted.
+    for (command, name, why) in [
+        ("quote", "sha256-search", "kind `wasm` use one"),
+        ("run", "sha256-search", "kind `wasm` use one"),
+        ("run", "heat-gpu", "a kernel with a state uses one"),
+    ] {
+        let refused = scene.run(&[command, &example(name), "--from", "alice", "--devices", "2"]);
+        assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+        assert!(text(&refused).contains(why), "{}", text(&refused));
+        assert!(text(&refused).contains("hint: leave --devices out"), "{}", text(&refused));
+    }
     provider.stop();
 }

@@ -318,11 +318,13 @@ structs! {
         contact, status, stake, locked, offers, leases, exposure, reputation, paces, heard,
         reserve, sponsor,
     }
-    Paced { class, rating, pace }
+    Paced { class, rating, pace, until }
     Past { reputation, paces, until, reserve, sponsor }
-    Shelved { provider, offer }
+    Shelved { provider, offer, free, kinds, class, memory, rate, rating, pace }
     Shelf { offers }
-    ClassIndex { class, rate, offered, leased, offered_time, leased_time, counted, began }
+    ClassIndex {
+        class, rate, offered, leased, offered_time, leased_time, counted, began, used, alarm,
+    }
     Client { tasks, reputation, reserve }
     Agenda { tick, seen }
     AgendaPage { alarms }
@@ -348,7 +350,7 @@ structs! {
         client, contact, spec, budget, deposited, paid, refunded, lock, submitted, phase, leases,
         checkpoint, ending, seeking, alarm, reserve,
     }
-    Bid { provider, offer, seal, predicted, distance, rate, pledge }
+    Bid { provider, offer, seal, predicted, distance, rate, pledge, sponsor }
     Auction { bids }
     Record { key, entry }
 }
@@ -436,7 +438,7 @@ enums! {
         BidsLimited { task, until, opened_until }, KeyChanged { account, key }, ProviderSilent {
         provider }, PastClosed { provider, reason },
     }
-    ProviderStatus { Active, Draining, Leaving { until }, Silent }
+    ProviderStatus { Active, Draining, Leaving { until }, Silent { draining } }
     Presence { Absent, Available, Silent }
     Leave { OwnerReturned, Refused, Broken, Unbriefed }
     Urgency { Deadline, Collection }

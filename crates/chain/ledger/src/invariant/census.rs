@@ -7,9 +7,10 @@
 use super::{fits, held};
 use crate::state::Memory;
 use opengpu_types::{
-    Address, Agenda, Alarm, Amount, ChainState, Client, ConsensusKey, Delegation, Entry, Epoch,
-    Key, KeyHolder, Parameters, Past, Provider, SeatSet, Shares, Supply, Task, TaskId, Tick,
-    Treasury, Unbonding, UnbondingId, UnbondingPool, Urgency, Validator,
+    Address, Agenda, Alarm, Amount, ChainState, ClassIndex, Client, ConsensusKey, Delegation,
+    Digest, Entry, Epoch, Key, KeyHolder, Parameters, Past, Provider, SeatSet, Shares, Shelf,
+    Supply, Task, TaskId, Tick, Treasury, Unbonding, UnbondingId, UnbondingPool, Urgency,
+    Validator,
 };
 use std::{
     cmp::Ordering,
@@ -44,6 +45,10 @@ pub struct Census<'a> {
     /// In the order of addresses.
     pub(super) providers: Vec<(Address, &'a Provider)>,
     pub(super) pasts: Vec<(Address, &'a Past)>,
+    /// How many shelves there should be.
+    pub(super) shelf_count: u16,
+    pub(super) shelves: BTreeMap<u16, &'a Shelf>,
+    pub(super) classes: Vec<(Digest, &'a ClassIndex)>,
     /// In the order of addresses.
     pub(super) clients: Vec<(Address, &'a Client)>,
     /// In the order of their names.
@@ -174,6 +179,11 @@ impl<'a> Census<'a> {
                 self.own(key, *address);
                 self.hold(key, entry, true);
             }
+            (Key::Shelves, Entry::Shelves(count)) => self.shelf_count = *count,
+            (Key::Shelf(number), Entry::Shelf(shelf)) => {
+                self.shelves.insert(*number, shelf);
+            }
+            (Key::ClassIndex(id), Entry::ClassIndex(index)) => self.classes.push((*id, index)),
             (Key::Client(address), Entry::Client(client)) => {
                 self.clients.push((*address, client));
                 self.own(key, *address);

@@ -3,7 +3,7 @@
 use super::{
     Part,
     census::{Bonded, Census, Leaving, Owner},
-    conserved, ends, market,
+    conserved, ends, market, pasts, shelves,
 };
 use crate::{
     execution::Executed,
@@ -50,9 +50,11 @@ pub const fn registry() -> &'static [Invariant] {
         Invariant::State { name: "I4-owners", check: owners_count_their_entries },
         Invariant::State { name: "I4-keys", check: keys_have_one_holder },
         Invariant::State { name: "I4-escrow", check: market::escrow_is_accounted_for },
+        Invariant::State { name: "I4-pasts", check: pasts::pasts_are_sound },
         Invariant::Block { name: "I5-once", check: unbonding_ends_once },
         Invariant::State { name: "I5-settled", check: market::what_ended_holds_nothing },
         Invariant::Block { name: "I5-settlement", check: market::settlements_happen_once },
+        Invariant::Block { name: "I5-records", check: pasts::records_last },
         Invariant::State { name: "I6-deadlines", check: nothing_outlives_its_deadline },
         Invariant::State { name: "I6-alarms", check: market::what_is_open_has_an_alarm },
         Invariant::Block { name: "I6-phases", check: market::phases_are_legal },
@@ -60,6 +62,8 @@ pub const fn registry() -> &'static [Invariant] {
         Invariant::State { name: "I8-commitment", check: market::pay_needs_a_commitment },
         Invariant::State { name: "I9-time", check: market::pay_is_within_its_bounds },
         Invariant::State { name: "I9-devices", check: market::devices_are_leased_once },
+        Invariant::State { name: "I9-shelves", check: shelves::offers_stand_as_they_are },
+        Invariant::State { name: "I9-classes", check: shelves::classes_count_their_devices },
         Invariant::Block { name: "I10-signed", check: market::signed_usage_only_grows },
         Invariant::Block { name: "I11-slashes", check: slashes_are_split_exactly },
         Invariant::State { name: "I12-unbonding", check: unbonding_stays_slashable },

@@ -13,9 +13,7 @@ use crate::{
     state::{Changes, State},
     table::tables::{AgendaPages, Agendas, Pasts, Providers, Tasks, Ticks},
 };
-use opengpu_types::{
-    Agenda, AgendaPage, Alarm, ClassIndex, Key, LeasePhase, Millis, TaskId, Tick, Urgency,
-};
+use opengpu_types::{Agenda, AgendaPage, Alarm, Key, LeasePhase, Millis, TaskId, Tick, Urgency};
 
 /// Milliseconds of a tick.
 const TICK: u64 = 250;
@@ -115,7 +113,7 @@ impl<S: State> Market<'_, S> {
                         }
                     }
                     Alarm::Provider(provider) => self.ring_provider(provider)?,
-                    Alarm::Class(class) => self.ring_class(class)?,
+                    Alarm::Class(class) => self.ring_class(class, time_of(tick))?,
                     Alarm::Past(provider) => self.ring_past(provider)?,
                 }
             }
@@ -215,26 +213,27 @@ impl<S: State> Market<'_, S> {
             }
         }
         self.state.need(keys)?;
-        self.load_silent(due)
+        self.load_offers(due)
     }
 
-    /// Says what taking the offers of silent providers off their shelves will read.
-    fn load_silent(&self, due: &[(Tick, Alarm)]) -> Result<(), Halt> {
+    /// Says what settling a lease will read of its offer, and what taking the offers of a silent provider
+    /// off their shelves will read of all.
+    fn load_offers(&self, due: &[(Tick, Alarm)]) -> Result<(), Halt> {
         let mut keys = Vec::new();
         for (_, alarm) in due {
             let Alarm::Task(id) = alarm else { continue };
             let Some(task) = self.state.view::<Tasks>(*id)? else { continue };
-            for lease in task.leases.iter().filter(|lease| lease.phase == LeasePhase::Running) {
+            for lease in task.leases.iter().filter(|lease| !lease.is_closed()) {
                 let provider = self.state.must_view::<Providers>(lease.provider)?;
                 let silent = provider.heard.max(lease.began).plus(self.parameters.silence);
-                if silent > self.now() {
-                    continue;
+                let silent = lease.phase == LeasePhase::Running && silent <= self.now();
+                if silent {
+                    keys.push(Key::Shelves);
                 }
-                keys.push(Key::Shelves);
-                keys.extend(provider.offers.iter().flat_map(|offered| {
-                    let class = ClassIndex::id(&offered.offer.class);
-                    [Key::Shelf(offered.shelf), Key::ClassIndex(class)]
-                }));
+                let own = usize::from(lease.offer);
+                let offers = provider.offers.iter().enumerate();
+                let offers = offers.filter(|(place, _)| silent || *place == own);
+                keys.extend(offers.flat_map(|(_, offered)| Self::keys_of(offered)));
             }
         }
         self.state.need(keys)

@@ -1,12 +1,12 @@
 //! Auctions: sealed bids, opened when bidding is over, cleared together with all others that end in the same
 //! block.
 
-use super::Market;
+use super::{Actor, Market};
 use crate::{
     bank,
     error::{Halt, Stop},
     state::{Flows, State},
-    table::tables::{Auctions, Providers, Tasks},
+    table::tables::{Accounts, Auctions, Providers, Tasks},
 };
 use opengpu_crypto::{Digest, seed};
 use opengpu_market::{
@@ -59,13 +59,15 @@ impl<S: State> Market<'_, S> {
         self.proceed(id, task)
     }
 
+    /// Takes a sealed bid. Whoever pays for the transaction holds the pledge, and gets it back.
     pub(super) fn seal_bid(
         &mut self,
-        provider: Address,
+        actor: &Actor,
         id: TaskId,
         offer: u8,
         seal: Digest,
     ) -> Result<(), Stop> {
+        let provider = actor.sender;
         let task = self.known_task(id)?;
         // Also where the alarm that ends it is late.
         if !matches!(task.phase, TaskPhase::Bidding { until } if self.now() < until) {
@@ -84,9 +86,14 @@ impl<S: State> Market<'_, S> {
             return Err(Failure::AlreadyBid.into());
         }
         let pledge = self.parameters.bid_pledge;
-        bank::spend(self.state, provider, pledge)?;
+        let sponsor = (actor.payer != provider).then_some(actor.payer);
+        match sponsor {
+            // What a sponsor pays does not count against a limit of the provider.
+            Some(sponsor) => bank::debit(self.state, sponsor, pledge)?,
+            None => bank::spend(self.state, provider, pledge)?,
+        }
         let Standing { predicted, distance, .. } = standing;
-        let bid = Bid { provider, offer, seal, predicted, distance, rate: None, pledge };
+        let bid = Bid { provider, offer, seal, predicted, distance, rate: None, pledge, sponsor };
         auction.bids.insert_sorted(bid).map_err(|_| Failure::TooManyBids)?;
         self.state.set::<Auctions>(id, auction);
         if is_first {
@@ -115,11 +122,20 @@ impl<S: State> Market<'_, S> {
         if bid.seal != auction::seal(self.context.chain, &id.0, &provider, rate, salt) {
             return Err(Failure::WrongSeal.into());
         }
-        let pledge = std::mem::take(&mut bid.pledge);
-        bid.rate = Some(rate);
+        let opened = Bid { pledge: Amount::ZERO, rate: Some(rate), ..*bid };
+        let sealed = std::mem::replace(bid, opened);
         self.state.set::<Auctions>(id, auction);
-        bank::credit(self.state, provider, pledge)?;
+        self.return_pledge(&sealed)?;
         Ok(())
+    }
+
+    /// Gives a pledge back to whom it is from, or to the provider if the sponsor's account is gone.
+    fn return_pledge(&mut self, bid: &Bid) -> Result<(), Halt> {
+        let to = match bid.sponsor {
+            Some(sponsor) if self.state.view::<Accounts>(sponsor)?.is_some() => sponsor,
+            _ => bid.provider,
+        };
+        bank::credit_or_burn(self.state, to, bid.pledge)
     }
 
     /// Whether anybody has bid.
@@ -131,9 +147,10 @@ impl<S: State> Market<'_, S> {
     pub(super) fn drop_auction(&mut self, id: TaskId, reason: CloseReason) -> Result<(), Halt> {
         let Some(auction) = self.state.find::<Auctions>(id)? else { return Ok(()) };
         self.state.remove::<Auctions>(id);
-        self.state.need(auction.bids.iter().map(|bid| Key::Account(bid.provider)))?;
+        let owners = auction.bids.iter().flat_map(|bid| [Some(bid.provider), bid.sponsor]);
+        self.state.need(owners.flatten().map(Key::Account))?;
         for bid in &auction.bids {
-            bank::credit_or_burn(self.state, bid.provider, bid.pledge)?;
+            self.return_pledge(bid)?;
         }
         self.tell_bids(id, reason, auction.bids.iter().map(|bid| bid.provider));
         Ok(())
@@ -149,6 +166,7 @@ impl<S: State> Market<'_, S> {
             bidders.extend(bids.map(|bid| Key::Provider(bid.provider)));
         }
         self.state.need(bidders)?;
+        self.load_bidders(&ids)?;
         let mut ended = Vec::with_capacity(ids.len());
         for id in ids {
             let task = self.state.must::<Tasks>(id)?;
@@ -191,6 +209,20 @@ impl<S: State> Market<'_, S> {
             self.proceed(id, task)?;
         }
         Ok(())
+    }
+
+    /// Says what awards to those who have opened their bids will read of their offers.
+    fn load_bidders(&self, ids: &[TaskId]) -> Result<(), Halt> {
+        let mut keys = Vec::new();
+        for id in ids {
+            let bids = self.state.must_view::<Auctions>(*id)?.bids.iter();
+            for bid in bids.filter(|bid| bid.rate.is_some()) {
+                let provider = self.state.view::<Providers>(bid.provider)?;
+                let offered = provider.and_then(|it| it.offers.get(usize::from(bid.offer)));
+                keys.extend(offered.into_iter().flat_map(Self::keys_of));
+            }
+        }
+        self.state.need(keys)
     }
 
     /// Closes the auction of a task: who can win it. Bids that were not opened lose their pledge.

@@ -1,14 +1,16 @@
-//! What a provider with an open lease may do free of fees: a provider that has nothing yet must be able
-//! to do its work, and to come back after it was silent.
+//! What a provider with an open lease or a sealed bid may do free of fees: a provider that has nothing yet
+//! must be able to open what a sponsor let it bid, to do its work, and to come back after it was silent.
 
 use crate::{
     error::Halt,
     execution::BlockContext,
     state::{Overlay, State},
-    table::tables::{Params, Providers, Tasks},
+    table::tables::{Auctions, Params, Providers, Tasks},
 };
+use opengpu_market::auction::seal;
 use opengpu_types::{
-    Address, Ending, LeaseId, LeasePhase, MarketOperation, Millis, ProviderStatus,
+    Address, Amount, Ending, LeaseId, LeasePhase, MarketOperation, Millis, ProviderStatus, TaskId,
+    TaskPhase,
 };
 
 /// A silent provider is heard of so many times as often as it must be.
@@ -28,8 +30,11 @@ pub(crate) fn is_duty<S: State>(
             let Some(provider) = state.view::<Providers>(sender)? else { return Ok(false) };
             let due = context.time.since(provider.heard) >= beat;
             // It takes no leases before it is heard of, and may have nothing to pay a fee with.
-            let silent = provider.status == ProviderStatus::Silent;
+            let silent = matches!(provider.status, ProviderStatus::Silent { .. });
             return Ok(silent || due && !provider.leases.is_empty());
+        }
+        MarketOperation::OpenBid { task, rate, salt } => {
+            return opens(state, context, sender, *task, (*rate, salt));
         }
         // Each of these happens once, but for checkpoints.
         MarketOperation::CommitTrace { lease, commitment, .. } => {
@@ -52,4 +57,19 @@ pub(crate) fn is_duty<S: State>(
     let ends = stopping && matches!(operation, MarketOperation::CommitTrace { .. });
     let heard = state.must_view::<Providers>(sender)?.heard;
     Ok(!rests || ends || context.time.since(heard) >= beat)
+}
+
+/// Whether this opens a bid: only what succeeds, and so happens once, is free.
+fn opens<S: State>(
+    state: &Overlay<S>,
+    context: &BlockContext,
+    provider: Address,
+    id: TaskId,
+    (rate, salt): (Amount, &[u8; 32]),
+) -> Result<bool, Halt> {
+    let Some(task) = state.view::<Tasks>(id)? else { return Ok(false) };
+    let opening = matches!(task.phase, TaskPhase::Opening { until } if context.time < until);
+    let Some(auction) = state.view::<Auctions>(id)?.filter(|_| opening) else { return Ok(false) };
+    let sealed = auction.bids.iter().find(|bid| bid.provider == provider && bid.rate.is_none());
+    Ok(sealed.is_some_and(|bid| bid.seal == seal(context.chain, &id.0, &provider, rate, salt)))
 }

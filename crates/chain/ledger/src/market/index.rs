@@ -7,7 +7,7 @@ use opengpu_market::index::next;
 use opengpu_types::{Alarm, ClassIndex, DeviceClass, MarketParameters, Millis, Urgency};
 
 /// An index that nobody looked at moves by at most so many periods at once, and is forgotten after as many
-/// in which nobody offered its class.
+/// in which nobody offered its class; at once if nobody ever leased any.
 const MOST_PERIODS: u64 = 64;
 
 impl<S: State> Market<'_, S> {
@@ -28,24 +28,42 @@ impl<S: State> Market<'_, S> {
             leased_time: 0,
             counted: now,
             began: now,
+            used: false,
+            alarm: Millis(0),
         });
         accrue(&mut index, now, &self.parameters);
         change(&mut index);
-        let unused = is_unused(&index);
-        self.state.set::<ClassIndexes>(id, index);
-        if unused {
-            let until = now.plus(self.memory());
-            self.set_alarm(until, Urgency::Collection, Alarm::Class(id))?;
+        index.used |= index.leased > 0;
+        if is_unused(&index) && !index.used {
+            // Nobody leased any, so nothing was learned: names alone leave nothing behind.
+            self.state.remove::<ClassIndexes>(id);
+            return Ok(());
         }
+        // However often it comes and goes, it has one alarm at most.
+        if is_unused(&index) && index.alarm <= now {
+            let until = now.plus(self.memory());
+            index.alarm = self.set_alarm(until, Urgency::Collection, Alarm::Class(id))?;
+        }
+        self.state.set::<ClassIndexes>(id, index);
         Ok(())
     }
 
-    /// Forgets a class of devices that nobody has offered for long.
-    pub(super) fn ring_class(&mut self, id: Digest) -> Result<(), Halt> {
-        let Some(index) = self.state.view::<ClassIndexes>(id)? else { return Ok(()) };
-        if is_unused(index) && index.counted.plus(self.memory()) <= self.now() {
-            self.state.remove::<ClassIndexes>(id);
+    /// Forgets a class of devices that nobody has offered for long, or looks again later.
+    pub(super) fn ring_class(&mut self, id: Digest, at: Millis) -> Result<(), Halt> {
+        let Some(mut index) = self.state.find::<ClassIndexes>(id)? else { return Ok(()) };
+        if index.alarm != at {
+            return Ok(());
         }
+        index.alarm = Millis(0);
+        if is_unused(&index) {
+            let until = index.counted.plus(self.memory());
+            if until <= self.now() {
+                self.state.remove::<ClassIndexes>(id);
+                return Ok(());
+            }
+            index.alarm = self.set_alarm(until, Urgency::Collection, Alarm::Class(id))?;
+        }
+        self.state.set::<ClassIndexes>(id, index);
         Ok(())
     }
 
@@ -94,8 +112,20 @@ mod tests {
     fn index(offered: u32, leased: u32) -> ClassIndex {
         let class = Text::new("test").unwrap();
         let (began, counted) = (Millis(0), Millis(0));
-        let rate = Amount(RATE);
-        ClassIndex { class, rate, offered, leased, offered_time: 0, leased_time: 0, counted, began }
+        let (rate, offered_time, leased_time) = (Amount(RATE), 0, 0);
+        let (used, alarm) = (true, Millis(0));
+        ClassIndex {
+            class,
+            rate,
+            offered,
+            leased,
+            offered_time,
+            leased_time,
+            counted,
+            began,
+            used,
+            alarm,
+        }
     }
 
     #[test]

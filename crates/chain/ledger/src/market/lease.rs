@@ -47,6 +47,7 @@ impl<S: State> Market<'_, S> {
         let offered = provider.offers.get_mut(usize::from(offer)).ok_or_else(range)?;
         offered.leased = offered.leased.checked_add(devices).ok_or_else(range)?;
         let class = offered.offer.class.clone();
+        self.restock(address, offer, offered)?;
         self.state.set::<Providers>(address, provider);
         self.count_devices(&class, |index| {
             index.leased = index.leased.saturating_add(u32::from(devices));

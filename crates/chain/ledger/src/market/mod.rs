@@ -37,6 +37,7 @@ pub(crate) use agenda::{likely_ticks, tick_by, tick_of};
 pub(crate) use client::close as close_client;
 pub(crate) use duty::is_duty;
 pub(crate) use lease::decides_by_output;
+pub(crate) use past::known_paces;
 pub(crate) use settle::{payable, signed};
 
 use crate::{
@@ -103,7 +104,7 @@ impl<'a, S: State> Market<'a, S> {
             MarketOperation::EditTask { task, contact } => self.edit_task(sender, *task, contact),
             MarketOperation::CancelTask { task } => self.cancel(sender, *task),
             MarketOperation::SealBid { task, offer, seal } => {
-                self.seal_bid(sender, *task, *offer, *seal)
+                self.seal_bid(actor, *task, *offer, *seal)
             }
             MarketOperation::OpenBid { task, rate, salt } => {
                 self.open_bid(sender, *task, *rate, salt)

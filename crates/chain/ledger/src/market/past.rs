@@ -10,8 +10,8 @@ use crate::{
 };
 use opengpu_market::{reputation, score::Pace};
 use opengpu_types::{
-    Address, Alarm, Amount, CloseReason, Event, Failure, List, Offer, Offered, Paced, Paces, Past,
-    Provider, Reputation, Urgency,
+    Address, Alarm, Amount, CloseReason, Event, Failure, List, Millis, Offer, Offered, Paced,
+    Paces, Past, Provider, Reputation, Urgency,
 };
 use std::collections::BTreeSet;
 
@@ -38,13 +38,12 @@ impl<S: State> Market<'_, S> {
     pub(super) fn leave_behind(
         &mut self,
         address: Address,
-        provider: Provider,
+        mut provider: Provider,
     ) -> Result<Amount, Halt> {
-        let (now, half_life) = (self.now(), self.parameters.half_life);
-        let paces = all_paces(&provider)?;
-        let Provider { mut reputation, mut stake, reserve, mut sponsor, .. } = provider;
-        reputation::refresh(&mut reputation, now, half_life);
-        let until = reputation::fades(&reputation, half_life);
+        let until = self.fades(&mut provider);
+        let (now, paces) = (self.now(), List::new(known_paces(&provider, until)));
+        let paces = paces.map_err(|_| Corruption::OutOfRange("the classes of a provider"))?;
+        let Provider { reputation, mut stake, reserve, mut sponsor, .. } = provider;
         let past = |sponsor| Past { reputation, paces, until, reserve, sponsor };
         if until <= now {
             self.return_reserve(address, &past(sponsor))?;
@@ -59,6 +58,19 @@ impl<S: State> Market<'_, S> {
         self.state.set::<Pasts>(address, past(sponsor));
         self.set_alarm(until, Urgency::Collection, Alarm::Past(address))?;
         Ok(stake)
+    }
+
+    /// When nothing counts any more of what is known of a provider now.
+    fn fades(&self, provider: &mut Provider) -> Millis {
+        let half_life = self.parameters.half_life;
+        reputation::refresh(&mut provider.reputation, self.now(), half_life);
+        reputation::fades(&provider.reputation, half_life)
+    }
+
+    /// Replaces the offers of a provider.
+    pub(super) fn replace(&self, provider: &mut Provider, offers: &[Offer]) -> Result<(), Failure> {
+        let until = self.fades(provider);
+        replace(provider, offers, self.now(), until)
     }
 
     /// Forgets a provider of which nothing counts any more.
@@ -100,38 +112,48 @@ fn begins(seen: &Paced, offer: &Offer) -> Pace {
     Pace::new(u64::from(seen.pace)).under(&seen.rating, &offer.rating)
 }
 
-/// Remembers a pace, if it is the slowest of its class.
-fn remember(paces: &mut Vec<Paced>, offered: &Offered) {
+/// Remembers a pace until then, if it is the slowest of its class.
+fn remember(paces: &mut Vec<Paced>, offered: &Offered, until: Millis) {
     let Offered { offer, pace, .. } = offered;
-    let seen = Paced { class: offer.class.clone(), rating: offer.rating, pace: *pace };
+    let seen = Paced { class: offer.class.clone(), rating: offer.rating, pace: *pace, until };
     match paces.iter_mut().find(|known| known.class == seen.class) {
-        Some(known) if begins(known, offer).get() >= seen.pace => {}
+        Some(known) if begins(known, offer).get() >= seen.pace => {
+            known.until = known.until.max(until);
+        }
         Some(known) => *known = seen,
         None => paces.push(seen),
     }
 }
 
-/// All paces of a provider: of what it offers, and of what it offered.
-fn all_paces(provider: &Provider) -> Result<Paces, Halt> {
+/// All paces of a provider, the slowest of each class: of what it offered, and until then of what it
+/// offers.
+pub(crate) fn known_paces(provider: &Provider, until: Millis) -> Vec<Paced> {
     if !is_known(provider) {
-        return Ok(List::empty());
+        return Vec::new();
     }
     let mut paces = provider.paces.clone().into_vec();
-    provider.offers.iter().for_each(|offered| remember(&mut paces, offered));
-    Ok(List::new(paces).map_err(|_| Corruption::OutOfRange("the classes of a provider"))?)
+    provider.offers.iter().for_each(|offered| remember(&mut paces, offered, until));
+    paces
 }
 
 /// Replaces the offers of a provider. A record belongs to the devices that made it: they are as fast as
-/// they were, whatever their rating says now, and wherever and when they are offered again.
-pub(super) fn replace(provider: &mut Provider, offers: &[Offer]) -> Result<(), Failure> {
+/// they were, whatever their rating says now, and wherever they are offered again, as long as what is known
+/// of the provider when they are taken off counts.
+fn replace(
+    provider: &mut Provider,
+    offers: &[Offer],
+    now: Millis,
+    until: Millis,
+) -> Result<(), Failure> {
     let known = is_known(provider);
     let before = std::mem::take(&mut provider.offers).into_vec();
     if before.iter().skip(offers.len()).any(|offered| offered.leased > 0) {
         return Err(Failure::OfferInUse);
     }
     let mut gone = std::mem::take(&mut provider.paces).into_vec();
+    gone.retain(|seen| seen.until > now);
     let mut slowest = gone.clone();
-    before.iter().for_each(|offered| remember(&mut slowest, offered));
+    before.iter().for_each(|offered| remember(&mut slowest, offered, until));
     if !known {
         (gone, slowest) = (Vec::new(), Vec::new());
     }
@@ -145,7 +167,8 @@ pub(super) fn replace(provider: &mut Provider, offers: &[Offer]) -> Result<(), F
         }
         let seen = slowest.iter().find(|seen| seen.class == offer.class);
         let pace = seen.map_or(Pace::PROMISED, |seen| begins(seen, offer)).get();
-        after.push(Offered { offer: offer.clone(), leased: 0, pace, shelf: 0 });
+        let shelf = before.get(place).map_or(0, |old| old.shelf);
+        after.push(Offered { offer: offer.clone(), leased: 0, pace, shelf });
         taken.insert(&offer.class);
     }
     let kept = |(place, old): &(usize, &Offered)| {
@@ -153,9 +176,9 @@ pub(super) fn replace(provider: &mut Provider, offers: &[Offer]) -> Result<(), F
     };
     if known {
         let left = before.iter().enumerate().filter(|it| !kept(it));
-        left.for_each(|(_, offered)| remember(&mut gone, offered));
+        left.for_each(|(_, offered)| remember(&mut gone, offered, until));
     }
-    gone.retain(|seen| !taken.contains(&seen.class));
+    gone.retain(|seen| seen.until > now && !taken.contains(&seen.class));
     let classes = gone.iter().map(|seen| &seen.class).chain(offers.iter().map(|it| &it.class));
     if classes.collect::<BTreeSet<_>>().len() > Past::MAX_CLASSES {
         return Err(Failure::BadOffer);
@@ -179,5 +202,5 @@ fn in_place(before: &Offered, offer: &Offer, known: bool) -> Result<Offered, Fai
         (false, true) => pace,
         (false, false) => Pace::PROMISED.get(),
     };
-    Ok(Offered { offer: offer.clone(), leased: before.leased, pace, shelf: 0 })
+    Ok(Offered { offer: offer.clone(), leased: before.leased, pace, shelf: before.shelf })
 }

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   registered ──► Active ◄──► Draining
-//!                    │ ▲        │
-//!         was silent ▼ │ heard  │
-//!                   Silent      │
+//!                    │ ▲        │ ▲
+//!         was silent ▼ │ heard  ▼ │ heard
+//!                   Silent     Silent
 //!                    └──────────┴──► Leaving ──► closed: the stake is free, the record stays
 //! ```
 
-use super::{Actor, Market, past};
+use super::{Actor, Market};
 use crate::{
     bank,
     error::{Halt, Stop},
@@ -97,7 +97,7 @@ impl<S: State> Market<'_, S> {
             offers.iter().try_for_each(|offer| self.count_in(offer))?;
         }
         self.unlist(address, provider)?;
-        past::replace(provider, offers)?;
+        self.replace(provider, offers)?;
         if active {
             self.put_up(address, provider)?;
         }
@@ -113,7 +113,7 @@ impl<S: State> Market<'_, S> {
     /// Puts all offers on shelves.
     fn put_up(&mut self, address: Address, provider: &mut Provider) -> Result<(), Stop> {
         for (place, offered) in (0u8..).zip(provider.offers.iter_mut()) {
-            offered.shelf = self.shelve(address, place)?;
+            offered.shelf = self.shelve(address, place, offered)?;
         }
         Ok(())
     }
@@ -159,11 +159,11 @@ impl<S: State> Market<'_, S> {
     pub(super) fn drain(&mut self, address: Address, draining: bool) -> Result<(), Stop> {
         let mut provider = self.known_provider(address)?;
         match (provider.status, draining) {
-            (ProviderStatus::Active | ProviderStatus::Silent, true) => {
+            (ProviderStatus::Active | ProviderStatus::Silent { .. }, true) => {
                 self.unlist(address, &provider)?;
                 self.set_status(&mut provider, ProviderStatus::Draining);
             }
-            (ProviderStatus::Draining | ProviderStatus::Silent, false) => {
+            (ProviderStatus::Draining | ProviderStatus::Silent { .. }, false) => {
                 self.set_status(&mut provider, ProviderStatus::Active);
                 self.enlist(address, &mut provider)?;
             }
@@ -209,26 +209,34 @@ impl<S: State> Market<'_, S> {
         reputation::becomes(&mut provider.reputation, presence, self.now(), half_life);
     }
 
-    /// Notes that a provider was heard of: if it was silent, its offers stand again.
+    /// Notes that a provider was heard of: if it was silent, its offers stand again, unless it had said
+    /// before that they should not.
     pub(super) fn hear(&mut self, address: Address, provider: &mut Provider) -> Result<(), Stop> {
         provider.heard = self.now();
-        if provider.status == ProviderStatus::Silent {
+        let ProviderStatus::Silent { draining } = provider.status else { return Ok(()) };
+        if draining {
+            self.set_status(provider, ProviderStatus::Draining);
+        } else {
             self.set_status(provider, ProviderStatus::Active);
             self.enlist(address, provider)?;
-            self.tell(Event::ProviderDrained { provider: address, draining: false });
         }
+        self.tell(Event::ProviderDrained { provider: address, draining });
         Ok(())
     }
 
-    /// Takes the offers of a provider that may be dead off the shelves.
+    /// Takes the offers of a provider that may be dead off the shelves, and counts its time as silent. One
+    /// that drains owes heartbeats for what it has open like all others.
     pub(super) fn miss(&mut self, address: Address) -> Result<(), Halt> {
         let mut provider = self.state.must::<Providers>(address)?;
-        if provider.status == ProviderStatus::Active {
-            self.unlist(address, &provider)?;
-            self.set_status(&mut provider, ProviderStatus::Silent);
-            self.state.set::<Providers>(address, provider);
-            self.tell(Event::ProviderSilent { provider: address });
-        }
+        let draining = match provider.status {
+            ProviderStatus::Active => false,
+            ProviderStatus::Draining => true,
+            ProviderStatus::Leaving { .. } | ProviderStatus::Silent { .. } => return Ok(()),
+        };
+        self.unlist(address, &provider)?;
+        self.set_status(&mut provider, ProviderStatus::Silent { draining });
+        self.state.set::<Providers>(address, provider);
+        self.tell(Event::ProviderSilent { provider: address });
         Ok(())
     }
 

@@ -9,11 +9,11 @@ use crate::{
 };
 use opengpu_market::{
     reputation,
-    score::{Pace, predict},
+    score::{Pace, at_work, predict},
 };
 use opengpu_types::{
     Address, Amount, CloseReason, Ending, Event, Lease, LeaseId, LeasePhase, Measure, Millis,
-    Provider, Rating, Requirements, Task, Verdict, Work,
+    Provider, ProviderStatus, Rating, Requirements, Task, Verdict, Work,
 };
 
 /// A provider is paid for no more than so many thousandths of the time that its rating and the metered
@@ -38,7 +38,7 @@ pub(crate) fn payable(
             fuel => {
                 let amount = fuel.div_ceil(1_000_000);
                 let work = Work { amount, measure: Measure::Integers };
-                predict(&work, rating, Pace::new(MOST_PACE))
+                predict(&work, rating, Pace::new(MOST_PACE), at_work(requirements))
             }
         };
         usage.time.min(ran).min(fuel)
@@ -92,6 +92,9 @@ impl<S: State> Market<'_, S> {
         let lease = lease_of(task, id.number)?;
         let address = lease.provider;
         let mut provider = self.state.must::<Providers>(address)?;
+        let status = provider.status;
+        let loaded = provider.offers.get(usize::from(lease.offer)).ok_or_else(range)?;
+        self.state.need(Self::keys_of(loaded))?;
         let offered = provider.offers.get_mut(usize::from(lease.offer)).ok_or_else(range)?;
         let paid_for = match verdict {
             Some(Verdict::Refuted | Verdict::Inconclusive) => Millis(0),
@@ -106,6 +109,9 @@ impl<S: State> Market<'_, S> {
         }
         offered.leased = offered.leased.checked_sub(devices).ok_or_else(range)?;
         let class = offered.offer.class.clone();
+        if status == ProviderStatus::Active {
+            self.restock(address, lease.offer, offered)?;
+        }
         let amount = worth(lease, paid_for, devices).min(escrow);
 
         let lock = std::mem::take(&mut lease.lock);

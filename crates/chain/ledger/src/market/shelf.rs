@@ -2,34 +2,71 @@
 
 use super::Market;
 use crate::{
-    error::{Halt, Stop},
+    error::{Corruption, Halt, Stop},
     state::State,
     table::tables::{ShelfCounts, Shelves},
 };
-use opengpu_types::{Address, Failure, Shelf, Shelved};
+use opengpu_market::glance::shelved;
+use opengpu_types::{Address, ClassIndex, Failure, Key, Offered, Shelved};
+
+/// An offer is not where its provider says that it stands.
+const MISSING: Corruption = Corruption::OutOfRange("the shelf of an offer");
 
 impl<S: State> Market<'_, S> {
-    /// Puts an offer on a shelf with room, most likely on the one of its provider.
-    pub(super) fn shelve(&mut self, provider: Address, offer: u8) -> Result<u16, Stop> {
+    /// Puts an offer on a shelf with room: where it or another one in its place stood before, so that no
+    /// gaps are left, or on the one of its provider.
+    pub(super) fn shelve(
+        &mut self,
+        provider: Address,
+        place: u8,
+        offered: &Offered,
+    ) -> Result<u16, Stop> {
         let count = self.state.find::<ShelfCounts>(())?.unwrap_or(0);
-        for shelf in [own_shelf(&provider, count), count.checked_sub(1)].into_iter().flatten() {
-            if self.place(shelf, Shelved { provider, offer })? {
+        let shelved = shelved(provider, place, offered);
+        let before = Some(offered.shelf).filter(|shelf| *shelf < count);
+        let shelves = [before, own_shelf(&provider, count), count.checked_sub(1)];
+        for shelf in shelves.into_iter().flatten() {
+            if self.place(shelf, &shelved)? {
                 return Ok(shelf);
             }
         }
         let more = count.checked_add(1).ok_or(Failure::Overflow)?;
         self.state.set::<ShelfCounts>((), more);
-        self.place(count, Shelved { provider, offer })?;
+        self.place(count, &shelved)?;
         Ok(count)
     }
 
-    fn place(&mut self, number: u16, shelved: Shelved) -> Result<bool, Halt> {
+    /// What an offer is found and counted by.
+    pub(super) fn keys_of(offered: &Offered) -> [Key; 2] {
+        [Key::Shelf(offered.shelf), Key::ClassIndex(ClassIndex::id(&offered.offer.class))]
+    }
+
+    fn place(&mut self, number: u16, shelved: &Shelved) -> Result<bool, Halt> {
         let mut shelf = self.state.find::<Shelves>(number)?.unwrap_or_default();
-        if shelf.offers.len() >= Shelf::MAX || shelf.offers.insert_sorted(shelved).is_err() {
+        if shelf.offers.insert_sorted(shelved.clone()).is_err() {
             return Ok(false);
         }
         self.state.set::<Shelves>(number, shelf);
         Ok(true)
+    }
+
+    /// Tells on its shelf what has changed of an offer: what is leased of it, and how fast it was.
+    pub(super) fn restock(
+        &mut self,
+        provider: Address,
+        place: u8,
+        offered: &Offered,
+    ) -> Result<(), Halt> {
+        let shelved = shelved(provider, place, offered);
+        let shelf = self.state.must_view::<Shelves>(offered.shelf)?;
+        let at = shelf.place(&provider, place).map_err(|_| MISSING)?;
+        if shelf.offers.get(at) == Some(&shelved) {
+            return Ok(());
+        }
+        let mut shelf = shelf.clone();
+        *shelf.offers.get_mut(at).ok_or(MISSING)? = shelved;
+        self.state.set::<Shelves>(offered.shelf, shelf);
+        Ok(())
     }
 
     /// Takes an offer off its shelf.
@@ -40,7 +77,9 @@ impl<S: State> Market<'_, S> {
         number: u16,
     ) -> Result<(), Halt> {
         let mut shelf = self.state.must::<Shelves>(number)?;
-        shelf.offers.remove_sorted(&Shelved { provider, offer });
+        let at = shelf.place(&provider, offer).map_err(|_| MISSING)?;
+        let gone = shelf.offers.get(at).cloned().ok_or(MISSING)?;
+        shelf.offers.remove_sorted(&gone);
         if !shelf.offers.is_empty() {
             self.state.set::<Shelves>(number, shelf);
             return Ok(());

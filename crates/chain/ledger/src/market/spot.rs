@@ -1,8 +1,13 @@
 //! Spot: the best standing offer, in the block that takes the task.
 //!
-//! A task looks at a few shelves, drawn by its name. As long as the market has no more shelves than that,
-//! these are all offers; beyond it the best of some hundred is as good for the client, and what a
-//! block has to do stays bounded.
+//! ```text
+//!   shelves ──► the least that each offer can cost ──► providers, from the lowest on ──► the best
+//!                                                            └── until the next can be no better
+//! ```
+//!
+//! What a block has to do stays bounded: a task looks at some shelves, drawn by the beacon, which are all
+//! of them while the market is not very large, and at some providers. The best offer on these shelves is
+//! missed only if so many others seem better by all that a shelf tells, and none of them is taken.
 
 use super::Market;
 use crate::{
@@ -10,35 +15,53 @@ use crate::{
     state::State,
     table::tables::{ShelfCounts, Shelves},
 };
-use opengpu_crypto::seed;
-use opengpu_market::auction::{Tie, spot};
-use opengpu_types::{Key, Shelved, Task, TaskId};
+use opengpu_crypto::{hash, seed};
+use opengpu_market::{
+    auction::{Bid, Tie, spot},
+    glance::floor,
+    score::{Cost, Terms},
+};
+use opengpu_types::{Address, Key, Task, TaskId};
+use std::collections::BTreeMap;
 
-/// Most shelves that one task looks at.
-const MOST_SHELVES: u16 = 4;
+/// Most shelves that one task looks at: two thousand offers if all are full.
+const MOST_SHELVES: u16 = 64;
+/// Most offers whose providers one task looks at.
+const MOST_LOOKED: usize = 256;
+/// So many of them are looked at together.
+const BATCH: usize = 64;
+/// Domain of where a task begins to look.
+const START: &str = "opengpu/spot";
+
+/// An offer that may be the best, and the least that it can cost.
+struct Promising {
+    floor: Cost,
+    provider: Address,
+    offer: u8,
+}
 
 impl<S: State> Market<'_, S> {
     /// Opens leases for all missing copies, if there are offers for them.
     pub(super) fn take_spot(&mut self, id: TaskId, task: &mut Task) -> Result<bool, Halt> {
-        let shelved = self.shelved(id)?;
-        self.state.need(shelved.iter().map(|shelved| Key::Provider(shelved.provider)))?;
-        let (mut places, mut bids) = (Vec::new(), Vec::new());
-        for Shelved { provider, offer } in shelved {
-            // Whether it is alive again shows in an auction.
-            if task.leases.iter().any(|lease| lease.provider == provider) {
-                continue;
-            }
-            if let Some(bid) = self.candidate(task, (provider, offer), None)? {
-                places.push(offer);
-                bids.push(bid);
-            }
-        }
         let seed = seed(&self.context.beacon);
         let tie = Tie { seed: &seed, task: &id.0 };
-        let missing = Self::missing(task);
-        let Some(awards) = spot(&self.terms(task), &bids, missing, &tie) else {
-            return Ok(false);
-        };
+        let (terms, missing) = (self.terms(task), Self::missing(task));
+        let (mut places, mut bids) = (Vec::new(), Vec::new());
+        let promising = self.promising(&tie, task, &terms)?;
+        for batch in promising.chunks(BATCH) {
+            let next = batch.first().map(|it| it.floor);
+            if reaches(&terms, &bids, missing).is_some_and(|found| next > Some(found)) {
+                break;
+            }
+            self.state.need(batch.iter().map(|it| Key::Provider(it.provider)))?;
+            for Promising { provider, offer, .. } in batch {
+                if let Some(bid) = self.candidate(task, (*provider, *offer), None)? {
+                    places.push(*offer);
+                    bids.push(bid);
+                }
+            }
+        }
+        let Some(awards) = spot(&terms, &bids, missing, &tie) else { return Ok(false) };
         for award in awards {
             let (Some(offer), Some(bid)) = (places.get(award.bid), bids.get(award.bid)) else {
                 continue;
@@ -48,21 +71,49 @@ impl<S: State> Market<'_, S> {
         Ok(true)
     }
 
-    /// Some of all standing offers; all of them while there are few.
-    fn shelved(&self, id: TaskId) -> Result<Vec<Shelved>, Halt> {
+    /// Offers that can get the task by what their shelves tell, those that can be the best first. Between
+    /// equals those come first that stand behind where the beacon lets the task begin.
+    fn promising(&self, tie: &Tie<'_>, task: &Task, terms: &Terms) -> Result<Vec<Promising>, Halt> {
         let count = self.state.view::<ShelfCounts>(())?.copied().unwrap_or(0);
-        let [first, second, ..] = id.0.0;
+        let [first, second, ..] = hash(START, &[&tie.seed.0, tie.task.as_ref()]).0;
         let start = u16::from_be_bytes([first, second]).checked_rem(count).unwrap_or(0);
         let wanted: Vec<u16> = (0..count.min(MOST_SHELVES))
-            .filter_map(|step| start.wrapping_add(step).checked_rem(count))
+            .filter_map(|step| {
+                let shelf = u32::from(start).saturating_add(u32::from(step));
+                u16::try_from(shelf.checked_rem(u32::from(count))?).ok()
+            })
             .collect();
         self.state.need(wanted.iter().map(|shelf| Key::Shelf(*shelf)))?;
-        let mut shelved = Vec::new();
+        // Whether whoever had it is alive again shows in an auction.
+        let had = |provider: &Address| task.leases.iter().any(|it| it.provider == *provider);
+        let mut found = Vec::new();
         for shelf in wanted {
-            if let Some(shelf) = self.state.view::<Shelves>(shelf)? {
-                shelved.extend_from_slice(&shelf.offers);
-            }
+            let Some(shelf) = self.state.view::<Shelves>(shelf)? else { continue };
+            found.extend(shelf.offers.iter().filter_map(|shelved| {
+                let floor = floor(task, terms, self.parameters.dollar, shelved)?;
+                let (provider, offer) = (shelved.provider, shelved.offer);
+                (!had(&provider)).then_some(Promising { floor, provider, offer })
+            }));
         }
-        Ok(shelved)
+        found.sort_by_key(|it| it.floor);
+        found.truncate(MOST_LOOKED);
+        Ok(found)
     }
 }
+
+/// What the dearest of so many bids of different providers costs, the best of each; none if there are too
+/// few.
+fn reaches(terms: &Terms, bids: &[Bid], copies: usize) -> Option<Cost> {
+    let mut best: BTreeMap<Address, Cost> = BTreeMap::new();
+    for bid in bids {
+        let Some(cost) = terms.cost(bid.rate, &bid.standing) else { continue };
+        let found = best.entry(bid.provider).or_insert(cost);
+        *found = cost.min(*found);
+    }
+    let mut costs: Vec<_> = best.into_values().collect();
+    costs.sort_unstable();
+    costs.get(copies.checked_sub(1)?).copied()
+}
+
+#[cfg(test)]
+mod tests;

@@ -250,4 +250,4 @@ fn all_committed(task: &Task) -> bool {
 
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
-mod tests;
+pub(super) mod tests;

@@ -1,5 +1,6 @@
 //! The same block over a state that is loaded on demand, and over one that is all there.
 
+use crate::market::bazaar::{Bazaar, RATE, offer, provider, spec};
 use crate::support::{
     CHAIN, Network, add_validator, alice, bob, carol, delegate, operator, stranger, transfer,
     undelegate, votes,
@@ -10,8 +11,8 @@ use opengpu_ledger::{
     block_keys, predicted_keys,
 };
 use opengpu_types::{
-    Address, Allocation, Amount, Digest, Entry, Epoch, Height, Key, List, Millis, Nonce, Operation,
-    Purpose, SignedTransaction, Text, UnbondingId, View, VoteKind,
+    Address, Allocation, Amount, Digest, Entry, Epoch, Height, Key, List, Millis, Nonce, Offer,
+    Operation, ProviderStatus, Purpose, SignedTransaction, Spec, Text, UnbondingId, View, VoteKind,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -282,4 +283,36 @@ fn an_ordinary_block_is_loaded_in_one_batch() {
     let context = network.context();
     let loaded = predicted(&network, context, &block);
     assert_eq!(count_loads(&network, loaded, context, &block).1, Repeated::default());
+}
+
+#[test]
+fn the_end_of_silent_leases_asks_for_all_offers_of_their_providers_at_once() {
+    let mut bazaar = Bazaar::empty();
+    let devices = |number: u8, place: u8| {
+        let class = Text::new(format!("class-{number}-{place}")).unwrap();
+        Offer { class, ..offer(RATE) }
+    };
+    for number in 0..6 {
+        let offers: Vec<_> = (0..8).map(|place| devices(number, place)).collect();
+        bazaar.register(number, &offers, Amount::whole(200));
+    }
+    for number in 0..6 {
+        let mut task = Spec { patience: Millis(0), ..spec() };
+        task.requirements.classes.push(devices(number, 0).class).unwrap();
+        let id = bazaar.submit(task, 50);
+        assert_eq!(bazaar.lease(id, 0).provider, provider(number).address());
+    }
+    bazaar.wait(12_000);
+    let mut network = bazaar.network;
+    network.step = Millis(5_000);
+    let context = network.context();
+    let loaded = predicted(&network, context, &[]);
+    let (executed, repeated) = count_loads(&network, loaded, context, &[]);
+    let silent = |entry: &Option<Entry>| match entry {
+        Some(Entry::Provider(it)) => it.status == ProviderStatus::Silent { draining: false },
+        _ => false,
+    };
+    let silent = executed.changes.values().filter(|it| silent(it)).count();
+    assert_eq!(silent, 6);
+    assert!(repeated.begin <= 16, "{repeated:?}");
 }

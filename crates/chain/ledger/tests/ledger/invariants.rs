@@ -1,7 +1,7 @@
 //! Planted bugs: for every invariant of the registry a state or a block that it must catch.
 
 use crate::market::{
-    bazaar::{Bazaar, RATE, commitment, first, offer, provider, spec},
+    bazaar::{Bazaar, RATE, commitment, contact, first, offer, provider, spec},
     lease::claim,
 };
 use crate::support::{
@@ -10,11 +10,12 @@ use crate::support::{
 use opengpu_ledger::{
     BlockError, Corruption, Executed, Execution, Halt, Memory, State, Unloaded,
     invariant::{Breach, Invariant, check_all, registry},
+    tables::{Pasts, Providers},
 };
 use opengpu_types::{
-    Account, Allocating, Amount, ConsensusKey, Digest, Duty, DutyKind, Entry, Epoch, Event, Key,
-    KeyHolder, Lease, List, MarketOperation, Millis, Operation, Receipt, Shares, Spec, Task, Trust,
-    UnbondingId, View, VoteKind,
+    Account, Allocating, Amount, ClassIndex, ConsensusKey, Digest, Duty, DutyKind, Entry, Epoch,
+    Event, Key, KeyHolder, Lease, LeaseId, Leave, List, MarketOperation, Millis, Operation, Past,
+    Provider, ProviderStatus, Receipt, Shares, Spec, Task, Trust, UnbondingId, View, VoteKind,
 };
 use std::{cell::Cell, collections::BTreeSet};
 
@@ -65,6 +66,113 @@ pub(crate) fn market_sample() -> (Memory, Executed, Memory) {
     after.commit(block.changes.clone());
     (before, block, after)
 }
+
+/// A block in which one provider ends and another one comes back, both with a record, beside a third one.
+fn past_sample() -> (Memory, Executed, Memory) {
+    let mut bazaar = Bazaar::new(3);
+    let task = bazaar.submit(Spec { patience: Millis(0), ..spec() }, 1);
+    for number in 0..3 {
+        bazaar.release(number, LeaseId { task, number }, Leave::Refused);
+    }
+    bazaar.act(&provider(1), MarketOperation::LeaveProvider);
+    bazaar.wait(4_000);
+    bazaar.act(&provider(0), MarketOperation::LeaveProvider);
+    let ProviderStatus::Leaving { until } = bazaar.provider(0).status else { panic!() };
+    bazaar.wait(until.since(bazaar.network.time).0 - 2_000);
+    assert!(bazaar.network.find::<Pasts>(provider(1).address()).is_some());
+    assert!(bazaar.network.find::<Providers>(provider(0).address()).is_some());
+    bazaar.network.step = Millis(4_000);
+    let offers = List::new(vec![offer(RATE)]).unwrap();
+    let stake = Amount::ZERO;
+    let register = MarketOperation::RegisterProvider { contact: contact(), offers, stake };
+    let back = bazaar.sign(&provider(1), register);
+    let network = bazaar.network;
+    let before = network.state.clone();
+    let (block, results) = network.execute(network.context(), &[back]);
+    assert!(results[0].is_ok());
+    let mut after = before.clone();
+    after.commit(block.changes.clone());
+    (before, block, after)
+}
+
+/// Changes what a block made of an entry.
+fn corrupt_block(block: &mut Executed, key: Key, change: impl FnOnce(&mut Entry)) {
+    let Some(Some(entry)) = block.changes.get_mut(&key) else { panic!("{key:?}") };
+    change(entry);
+}
+
+fn past(entry: &mut Entry) -> &mut Past {
+    match entry {
+        Entry::Past(past) => past,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn provider_of(entry: &mut Entry) -> &mut Provider {
+    match entry {
+        Entry::Provider(provider) => provider,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Where the record of the provider that left is, and the one that came back.
+fn gone() -> Key {
+    Key::Past(provider(0).address())
+}
+
+fn back() -> Key {
+    Key::Provider(provider(1).address())
+}
+
+const PAST_BUGS: &[(&str, Bug)] = &[
+    // The entry is forgotten, and its reserve is nowhere.
+    ("I3-totals", |_, state| state.commit([(gone(), None)])),
+    ("I4-pasts", |_, state| corrupt(state, gone(), |entry| past(entry).until.0 += 1)),
+    ("I4-pasts", |_, state| corrupt(state, gone(), |entry| past(entry).reputation.broken *= 8)),
+    // A unit of it is kept elsewhere.
+    ("I4-pasts", |_, state| {
+        corrupt(state, gone(), |entry| past(entry).reserve.0 -= 1);
+        let owner = Key::Account(provider(0).address());
+        corrupt(state, owner, |entry| account(entry).reserve.0 += 1);
+    }),
+    ("I5-records", |block, _| {
+        block.changes.insert(gone(), None);
+    }),
+    ("I5-records", |block, _| {
+        corrupt_block(block, gone(), |entry| past(entry).reputation.broken = 0);
+    }),
+    ("I5-records", |block, _| {
+        corrupt_block(block, gone(), |entry| past(entry).paces.get_mut(0).unwrap().pace = 900);
+    }),
+    ("I5-records", |block, _| {
+        corrupt_block(block, gone(), |entry| past(entry).paces = List::empty());
+    }),
+    ("I5-records", |block, _| {
+        block.changes.insert(back(), None);
+    }),
+    ("I5-records", |block, _| {
+        corrupt_block(block, back(), |entry| provider_of(entry).reputation.broken = 0);
+    }),
+    ("I5-records", |block, _| {
+        corrupt_block(block, back(), |entry| {
+            provider_of(entry).offers.get_mut(0).unwrap().pace = 900;
+        });
+    }),
+    // One that is there all the time.
+    ("I5-records", |block, state| {
+        let key = Key::Provider(provider(2).address());
+        let mut entry = state.get(&key).unwrap().unwrap().clone();
+        provider_of(&mut entry).offers.get_mut(0).unwrap().pace = 900;
+        block.changes.insert(key, Some(entry));
+    }),
+    ("I9-classes", |_, state| {
+        let key = Key::ClassIndex(ClassIndex::id(&offer(RATE).class));
+        corrupt(state, key, |entry| {
+            let Entry::ClassIndex(index) = entry else { panic!() };
+            index.offered += 1;
+        });
+    }),
+];
 
 pub(crate) fn task_where(state: &Memory, wanted: fn(&Task) -> bool) -> Key {
     let found = state.iter().find(|(_, entry)| match entry {
@@ -140,6 +248,12 @@ const MARKET_BUGS: &[(&str, Bug)] = &[
         corrupt(state, Key::Provider(provider(0).address()), |entry| {
             let Entry::Provider(provider) = entry else { panic!() };
             provider.offers.get_mut(0).unwrap().leased += 1;
+        });
+    }),
+    ("I9-shelves", |_, state| {
+        corrupt(state, Key::Shelf(0), |entry| {
+            let Entry::Shelf(shelf) = entry else { panic!() };
+            shelf.offers.get_mut(0).unwrap().free += 1;
         });
     }),
     ("I10-signed", |block, state| {
@@ -294,7 +408,8 @@ pub(crate) fn events(block: &mut Executed, change: impl Fn(&mut Vec<Event>)) {
 
 #[test]
 fn every_planted_bug_is_caught_by_its_invariant() {
-    for ((before, block, after), bugs) in [(sample(), BUGS), (market_sample(), MARKET_BUGS)] {
+    let samples = [(sample(), BUGS), (market_sample(), MARKET_BUGS), (past_sample(), PAST_BUGS)];
+    for ((before, block, after), bugs) in samples {
         assert_eq!(check_all(&before, &block, &after), Ok(()));
         for (place, (wanted, plant)) in bugs.iter().enumerate() {
             let (mut block, mut after) = (block.clone(), after.clone());
@@ -310,7 +425,8 @@ fn every_invariant_has_a_planted_bug() {
     let all = registry().iter().map(|invariant| match invariant {
         Invariant::State { name, .. } | Invariant::Block { name, .. } => *name,
     });
-    let planted: BTreeSet<_> = BUGS.iter().chain(MARKET_BUGS).map(|(name, _)| *name).collect();
+    let planted = BUGS.iter().chain(MARKET_BUGS).chain(PAST_BUGS);
+    let planted: BTreeSet<_> = planted.map(|(name, _)| *name).collect();
     assert_eq!(all.collect::<BTreeSet<_>>(), planted);
 }
 

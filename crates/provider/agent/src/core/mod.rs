@@ -275,9 +275,12 @@ impl Core {
                 if answer == Answer::Applied && self.own.beating {
                     self.heard = self.heard.max(self.now);
                     if let Some(provider) = &mut self.provider
-                        && provider.status == ProviderStatus::Silent
+                        && let ProviderStatus::Silent { draining } = provider.status
                     {
-                        provider.status = ProviderStatus::Active;
+                        provider.status = match draining {
+                            true => ProviderStatus::Draining,
+                            false => ProviderStatus::Active,
+                        };
                     }
                 }
                 // A wish that took effect is not repeated by a look from before.
@@ -368,9 +371,13 @@ impl Core {
             ProviderStatus::Active => false,
             ProviderStatus::Draining => true,
             // Nothing is leased to it before it is heard of.
-            ProviderStatus::Leaving { .. } | ProviderStatus::Silent => wanted,
+            ProviderStatus::Leaving { .. } | ProviderStatus::Silent { .. } => wanted,
         };
-        let returns = provider.status == ProviderStatus::Silent && !wanted;
+        let returns = match provider.status {
+            // Whoever had drained before gets no lease by it.
+            ProviderStatus::Silent { draining } => draining || !wanted,
+            _ => false,
+        };
         let operation = if wanted != draining {
             self.own.draining = Some(wanted);
             MarketOperation::DrainProvider { draining: wanted }

@@ -290,9 +290,11 @@ impl World {
         match operation {
             MarketOperation::Heartbeat => {
                 self.provider.heard = now;
-                if self.provider.status == ProviderStatus::Silent {
-                    self.provider.status = ProviderStatus::Active;
-                }
+                self.provider.status = match self.provider.status {
+                    ProviderStatus::Silent { draining: true } => ProviderStatus::Draining,
+                    ProviderStatus::Silent { draining: false } => ProviderStatus::Active,
+                    other => other,
+                };
             }
             MarketOperation::DrainProvider { draining } => {
                 let status =

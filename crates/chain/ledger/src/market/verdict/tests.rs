@@ -17,7 +17,7 @@ use opengpu_types::{
 };
 
 const TASK: TaskId = TaskId(Digest([7; 32]));
-const RATE: u128 = 1_000_000_000_000_000;
+pub(in crate::market) const RATE: u128 = 1_000_000_000_000_000;
 const SEGMENTS: u32 = 8;
 
 const fn client() -> Address {
@@ -133,12 +133,12 @@ fn reached(number: u8, segment: u32) -> Checkpoint {
     }
 }
 
-fn contact() -> Contact {
+pub(in crate::market) fn contact() -> Contact {
     let (session, sealing) = (SessionKey([1; 32]), SealPublicKey([2; 32]));
     Contact { session, sealing, relay: Text::default() }
 }
 
-fn offer(rate: u128) -> Offer {
+pub(in crate::market) fn offer(rate: u128) -> Offer {
     Offer {
         class: Text::new("test").unwrap(),
         devices: 1,
@@ -156,7 +156,7 @@ fn offer(rate: u128) -> Offer {
     }
 }
 
-fn spec() -> Spec {
+pub(in crate::market) fn spec() -> Spec {
     let zero = Permille::ZERO;
     Spec {
         program: ProgramId(Digest([1; 32])),

@@ -3,11 +3,12 @@
 use super::bazaar::{
     Bazaar, RATE, commitment, contact, ended, first, offer, provider, second, spec,
 };
-use crate::support::{CHAIN, alice, bob};
+use crate::support::{CHAIN, alice, bob, stranger};
+use opengpu_ledger::{Invalid, opening_nonce};
 use opengpu_market::auction::seal;
 use opengpu_types::{
     Address, Allocating, Amount, Class, CloseReason, Event, Failure, Leave, MarketOperation, Offer,
-    Operation, SignedTransaction, Spec, TaskId, TaskPhase, Text, Trust,
+    Operation, Outcome, SignedTransaction, Spec, TaskId, TaskPhase, Text, Trust,
 };
 
 fn auction() -> Spec {
@@ -84,6 +85,56 @@ fn a_bid_is_opened_once_as_it_was_sealed_in_time() {
     assert_eq!(bazaar.fail(&provider(1), open(RATE)), Failure::UnknownBid);
     bazaar.act(&key, open(RATE));
     assert_eq!(bazaar.fail(&key, open(RATE)), Failure::AlreadyBid);
+}
+
+#[test]
+fn a_provider_without_tokens_bids_by_a_sponsor_who_gets_the_pledge_back_when_it_is_opened() {
+    let mut bazaar = Bazaar::empty();
+    let (poor, sponsor) = (stranger(), bob());
+    let offers = opengpu_types::List::new(vec![offer(RATE)]).unwrap();
+    let stake = Amount::ZERO;
+    let register = MarketOperation::RegisterProvider { contact: contact(), offers, stake };
+    let draft = bazaar.network.tx(&poor, Operation::Market(register)).sponsored(&sponsor);
+    let opened = draft.change(|it| it.nonce = opening_nonce(it.valid_until));
+    bazaar.network.apply(opened.sign());
+    let pledge = bazaar.network.genesis.parameters.market.bid_pledge;
+    let bid = |bazaar: &mut Bazaar| {
+        let task = bazaar.submit(auction(), 1);
+        let seal = seal(CHAIN, &task.0, &poor.address(), Amount(RATE), &[5; 32]);
+        let bid = Operation::Market(MarketOperation::SealBid { task, offer: 0, seal });
+        let before = bazaar.network.balance(&sponsor);
+        let receipt =
+            bazaar.network.apply(bazaar.network.tx(&poor, bid).sponsored(&sponsor).sign());
+        let paid = before.minus(bazaar.network.balance(&sponsor)).unwrap();
+        assert_eq!(paid.minus(receipt.fee), Some(pledge));
+        bazaar.end_bidding(task);
+        bazaar.network.step = opengpu_types::Millis(50);
+        task
+    };
+    let open = |task, rate| MarketOperation::OpenBid { task, rate: Amount(rate), salt: [5; 32] };
+    let task = bid(&mut bazaar);
+    let before = bazaar.network.balance(&sponsor);
+    // Only what opens it is a duty.
+    let wrong = bazaar.act_free(&poor, open(task, RATE + 1));
+    assert_eq!(wrong, Err(Invalid::NoOpenDuty));
+    assert_eq!(bazaar.act_free(&poor, open(task, RATE)), Ok(Outcome::Applied));
+    assert_eq!(bazaar.act_free(&poor, open(task, RATE)), Err(Invalid::NoOpenDuty), "once");
+    assert_eq!(bazaar.network.balance(&sponsor), before.plus(pledge).unwrap());
+    assert_eq!(bazaar.network.balance(&poor), Amount::ZERO);
+    bazaar.end_opening(task);
+    assert_eq!(bazaar.lease(task, 0).provider, poor.address());
+    let release = MarketOperation::ReleaseLease { lease: first(task), leave: Leave::OwnerReturned };
+    assert_eq!(bazaar.act_free(&poor, release), Ok(Outcome::Applied));
+    bazaar.act(&alice(), MarketOperation::CancelTask { task });
+    // What a client cancels goes back to the sponsor, too; what is not opened is burned.
+    let task = bid(&mut bazaar);
+    let before = bazaar.network.balance(&sponsor);
+    bazaar.act(&alice(), MarketOperation::CancelTask { task });
+    assert_eq!(bazaar.network.balance(&sponsor), before.plus(pledge).unwrap());
+    let (burned, task) = (bazaar.network.supply().burned, bid(&mut bazaar));
+    bazaar.end_opening(task);
+    let burned = bazaar.network.supply().burned.minus(burned).unwrap();
+    assert!(burned >= pledge, "{burned}");
 }
 
 #[test]

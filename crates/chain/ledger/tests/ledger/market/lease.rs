@@ -72,7 +72,7 @@ fn a_silent_provider_leaves_the_shelves_before_anybody_judged_what_it_did() {
         bazaar.network.idle(1);
     }
     assert!(matches!(bazaar.lease(id, 0).phase, LeasePhase::Committed { .. }));
-    assert_eq!(bazaar.provider(0).status, ProviderStatus::Silent);
+    assert_eq!(bazaar.provider(0).status, ProviderStatus::Silent { draining: false });
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn who_was_silent_is_off_the_shelves_until_it_is_heard_of() {
     assert_eq!(closed(&events)[0].0, CloseReason::Silent);
     let address = provider(0).address();
     assert!(events.contains(&Event::ProviderSilent { provider: address }));
-    assert_eq!(bazaar.provider(0).status, ProviderStatus::Silent);
+    assert_eq!(bazaar.provider(0).status, ProviderStatus::Silent { draining: false });
     let other = bazaar.submit(spec(), 1);
     assert!(bazaar.task(other).leases.is_empty(), "nobody waits for the dead");
     // Back again, free of fees, once.
@@ -300,11 +300,34 @@ fn the_time_of_a_provider_counts_as_available_silent_or_not_at_all() {
 }
 
 #[test]
+fn who_drains_and_falls_silent_with_a_lease_open_counts_as_silent_until_it_is_heard_of() {
+    let mut bazaar = Bazaar::new(1);
+    bazaar.submit(fast(), 1);
+    bazaar.act(&provider(0), MarketOperation::DrainProvider { draining: true });
+    let silence = bazaar.network.genesis.parameters.market.silence.0;
+    let events = bazaar.wait(silence + 3_000);
+    assert!(events.contains(&Event::ProviderSilent { provider: provider(0).address() }));
+    assert_eq!(bazaar.provider(0).status, ProviderStatus::Silent { draining: true });
+    bazaar.wait(30_000);
+    let beat = bazaar.act_free(&provider(0), MarketOperation::Heartbeat);
+    assert_eq!(beat, Ok(Outcome::Applied), "it may have nothing");
+    let silent = bazaar.provider(0).reputation.uptime.unwrap().silent;
+    assert!(silent >= 29_000, "{silent}");
+    // It is back where it was: it takes no leases, and its time counts no more.
+    assert_eq!(bazaar.provider(0).status, ProviderStatus::Draining);
+    let other = bazaar.submit(spec(), 1);
+    assert!(bazaar.task(other).leases.is_empty());
+    bazaar.wait(30_000);
+    bazaar.act(&provider(0), MarketOperation::Heartbeat);
+    assert_eq!(bazaar.provider(0).reputation.uptime.unwrap().silent, silent);
+}
+
+#[test]
 fn one_who_was_silent_drains_and_leaves_like_others() {
     let mut bazaar = Bazaar::new(1);
     bazaar.submit(fast(), 1);
     bazaar.wait(bazaar.network.genesis.parameters.market.silence.0 + 3_000);
-    assert_eq!(bazaar.provider(0).status, ProviderStatus::Silent);
+    assert_eq!(bazaar.provider(0).status, ProviderStatus::Silent { draining: false });
     let drain = |draining| MarketOperation::DrainProvider { draining };
     bazaar.act(&provider(0), drain(true));
     bazaar.act(&provider(0), MarketOperation::Heartbeat);

@@ -9,6 +9,7 @@ use opengpu_ledger::{
 use opengpu_types::{
     Amount, CloseReason, Entry, Event, Failure, Key, Leave, List, MarketOperation, Millis, Offer,
     Operation, Outcome, Presence, ProviderStatus, SealPublicKey, SessionKey, Spec, Text, Trust,
+    Urgency,
 };
 
 fn edit(offers: &[Offer]) -> MarketOperation {
@@ -228,6 +229,55 @@ fn a_provider_has_sixteen_classes_at_most_so_that_none_is_forgotten_for_another(
 }
 
 #[test]
+fn classes_that_were_offered_make_room_when_what_was_known_then_has_faded() {
+    let mut bazaar = forgetful(100_000);
+    let id = bazaar.submit(spec(), 5);
+    bazaar.work(20_000);
+    bazaar.commit(0, first(id), commitment(8, 20_000));
+    bazaar.wait(2_000);
+    assert!(bazaar.provider(0).offers[0].pace > 1000, "it is slow");
+    let class = |number: usize| {
+        let class = Text::new(format!("class-{number}")).unwrap();
+        Offer { class, ..offer(RATE) }
+    };
+    for number in 0..15 {
+        bazaar.act(&provider(0), edit(&[class(number)]));
+    }
+    assert_eq!(bazaar.fail(&provider(0), edit(&[class(15)])), Failure::BadOffer);
+    // Another fault before the half-life is over: the record goes on, and what is offered now is known
+    // longer than what was taken off.
+    let faded = bazaar.provider(0).paces[0].until;
+    bazaar.wait(faded.since(bazaar.network.time).0 - 10_000);
+    for _ in 0..2 {
+        refuse(&mut bazaar);
+    }
+    assert_eq!(bazaar.fail(&provider(0), edit(&[class(15)])), Failure::BadOffer, "not yet");
+    bazaar.wait(faded.since(bazaar.network.time).0 + 2_000);
+    assert!(bazaar.provider(0).reputation.broken > 1000, "there is a record");
+    bazaar.act(&provider(0), edit(&[class(15)]));
+    let paces = bazaar.provider(0).paces;
+    assert_eq!(paces.len(), 1, "the one that was offered until now: {paces:?}");
+    assert_eq!(paces[0].class, class(14).class);
+    bazaar.act(&provider(0), edit(&[offer(RATE)]));
+    assert_eq!(bazaar.provider(0).offers[0].pace, 1000, "how slow it was counts no more");
+}
+
+#[test]
+fn a_slow_class_that_is_taken_off_is_slow_again_until_its_record_has_faded() {
+    let mut bazaar = forgetful(100_000);
+    let id = bazaar.submit(spec(), 5);
+    bazaar.work(20_000);
+    bazaar.commit(0, first(id), commitment(8, 20_000));
+    bazaar.wait(2_000);
+    let slow = bazaar.provider(0).offers[0].pace;
+    bazaar.act(&provider(0), edit(&[]));
+    let faded = bazaar.provider(0).paces[0].until;
+    bazaar.wait(faded.since(bazaar.network.time).0 - 8_000);
+    bazaar.act(&provider(0), edit(&[offer(RATE)]));
+    assert_eq!(bazaar.provider(0).offers[0].pace, slow);
+}
+
+#[test]
 fn what_is_leased_stays_as_it_was_offered() {
     let mut bazaar = Bazaar::new(1);
     let id = bazaar.submit(spec(), 1);
@@ -303,6 +353,40 @@ fn the_index_of_a_class_counts_what_is_offered_and_leased() {
     assert_eq!((bazaar.index().offered, bazaar.index().leased), (3, 3));
     bazaar.work(61_000);
     assert!(bazaar.index().rate > start, "all were leased for a period");
+}
+
+#[test]
+fn names_of_classes_that_nobody_leases_leave_nothing_behind() {
+    let mut bazaar = Bazaar::new(1);
+    let key = provider(0);
+    let kept = |bazaar: &Bazaar| {
+        let wanted = |key: &Key| match key {
+            Key::ClassIndex(_) => true,
+            Key::AgendaPage { urgency, .. } => *urgency == Urgency::Collection,
+            _ => false,
+        };
+        bazaar.network.state.iter().filter(|(key, _)| wanted(key)).count()
+    };
+    for number in 0..10 {
+        let class = |place| Text::new(format!("class-{number}-{place}")).unwrap();
+        let offers: Vec<_> = (0..8).map(|it| Offer { class: class(it), ..offer(RATE) }).collect();
+        bazaar.act(&key, edit(&offers));
+        assert_eq!(kept(&bazaar), 8, "what is offered, which a provider's reserve bounds");
+    }
+    bazaar.act(&key, edit(&[]));
+    assert_eq!(kept(&bazaar), 0);
+    // One that was leased is remembered, by one alarm however often it comes and goes.
+    bazaar.act(&key, edit(&[offer(RATE)]));
+    let id = bazaar.submit(spec(), 1);
+    bazaar.commit(0, first(id), commitment(8, 100));
+    bazaar.wait(2_000);
+    let before = kept(&bazaar);
+    for _ in 0..5 {
+        bazaar.act(&key, edit(&[]));
+        bazaar.act(&key, edit(&[offer(RATE)]));
+        bazaar.wait(1_000);
+    }
+    assert_eq!(kept(&bazaar), before + 1, "one page more");
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! Tasks: submitting, money in and out, patience, cancelling, collection.
 
 use super::bazaar::{
-    Bazaar, RATE, closed, commitment, contact, ended, first, provider, spec, tokens,
+    Bazaar, RATE, closed, commitment, contact, ended, first, offer, provider, spec, tokens,
 };
 use crate::support::{alice, bob, permille};
 use opengpu_ledger::tables::{Clients, Tasks};
 use opengpu_types::{
     Allocating, Amount, Class, Client, CloseReason, Entry, Eyes, Failure, Key, LeasePhase, Leave,
-    MarketOperation, Millis, Money, Operation, Purpose, RateUnit, Spec, TaskPhase, Text, Trust,
+    MarketOperation, Millis, Money, Offer, Operation, ProgramKind, Purpose, RateUnit, Spec, TaskId,
+    TaskPhase, Text, Trust,
 };
 
 fn submit(spec: Spec, budget: Money, escrow: Amount) -> MarketOperation {
@@ -370,4 +371,35 @@ fn requirements_decide_who_is_taken() {
     reliable.requirements.reliability = permille(901);
     let id = bazaar.submit(reliable, 1);
     assert!(bazaar.task(id).leases.is_empty(), "nobody has a record yet");
+}
+
+#[test]
+fn several_devices_are_predicted_to_share_a_kernel_and_nothing_else() {
+    let mut bazaar = Bazaar::empty();
+    bazaar.register(0, &[Offer { devices: 4, ..offer(RATE) }], Amount::whole(500));
+    let mut predicted = |kind, devices| {
+        let mut wanted = spec();
+        (wanted.requirements.kind, wanted.requirements.devices) = (kind, devices);
+        // Enough for ten seconds of one device, or half of that of two.
+        let id = bazaar.submit(wanted, 1);
+        let lease = bazaar.lease(id, 0);
+        bazaar.act(&alice(), MarketOperation::CancelTask { task: id });
+        bazaar.wait(6_000);
+        lease.predicted
+    };
+    assert_eq!(predicted(ProgramKind::Gpu, 1), Millis(10_000));
+    assert_eq!(predicted(ProgramKind::Gpu, 4), Millis(2_500));
+    assert_eq!(predicted(ProgramKind::Wasm, 4), Millis(10_000));
+    // A budget that pays for ten seconds of one device pays for a quarter of that of four.
+    let mut tight = spec();
+    (tight.requirements.kind, tight.requirements.devices) = (ProgramKind::Gpu, 4);
+    let budget = Amount(RATE * 10);
+    let submit = MarketOperation::SubmitTask {
+        spec: tight.into(),
+        budget: Money::tokens(budget),
+        escrow: budget,
+        contact: contact(),
+    };
+    let id = TaskId::of(&bazaar.act(&alice(), submit), 0);
+    assert_eq!(bazaar.task(id).leases.len(), 1);
 }

@@ -77,16 +77,27 @@ fn while_the_owner_is_there_no_leases_are_taken_and_later_they_are_again() {
 #[test]
 fn whoever_was_silent_reports_back_once_unless_its_owner_wants_no_leases() {
     let mut world = World::new(fixture::task());
-    world.provider.status = ProviderStatus::Silent;
+    world.provider.status = ProviderStatus::Silent { draining: false };
     world.tell(Input::Wished(Wish::Pause));
     world.look();
     world.answer(true, true);
-    assert_eq!(world.provider.status, ProviderStatus::Silent);
+    assert_eq!(world.provider.status, ProviderStatus::Silent { draining: false });
     world.tell(Input::Wished(Wish::Work));
     world.answer(true, true);
     assert_eq!(world.provider.status, ProviderStatus::Active);
     world.pass(60_000);
     world.answer(true, true);
+    assert_eq!(world.applied, [MarketOperation::Heartbeat]);
+}
+
+#[test]
+fn whoever_was_silent_while_it_drained_reports_back_and_goes_on_draining() {
+    let mut world = World::new(fixture::task());
+    world.provider.status = ProviderStatus::Silent { draining: true };
+    world.tell(Input::Wished(Wish::Drain));
+    world.look();
+    world.answer(true, true);
+    assert_eq!(world.provider.status, ProviderStatus::Draining);
     assert_eq!(world.applied, [MarketOperation::Heartbeat]);
 }
 
