@@ -492,6 +492,21 @@ fn a_project_lists_its_tasks_and_says_nothing_that_is_the_users() {
 }
 
 #[test]
+fn several_devices_are_refused_before_a_node_is_asked_where_a_program_uses_one() {
+    let cli = Cli::new();
+    let heat = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/heat-gpu");
+    for (name, words) in
+        [("sha256-search", "kind `wasm` use one"), (heat, "a kernel with a state uses one")]
+    {
+        let ended = cli.run(&["quote", name, "--devices", "2"]);
+        assert_eq!(ended.code, 2, "{}", ended.err);
+        assert!(ended.err.contains(words), "{}", ended.err);
+        assert!(ended.err.contains("hint: leave --devices out"), "{}", ended.err);
+    }
+    assert!(cli.run(&["quote", "path-tracer", "--devices", "2"]).err.contains("no node answers"));
+}
+
+#[test]
 fn watching_goes_on_behind_the_last_block_and_fails_when_it_cannot() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut cli = Cli::new();

@@ -68,6 +68,15 @@ codec_enum!(ProviderStatus {
 });
 
 impl ProviderStatus {
+    /// What it is when it is heard of.
+    pub const fn heard(self) -> Self {
+        match self {
+            Self::Silent { draining: true } => Self::Draining,
+            Self::Silent { draining: false } => Self::Active,
+            other => other,
+        }
+    }
+
     /// As what its time counts.
     pub const fn presence(self) -> Presence {
         match self {

@@ -13,7 +13,7 @@
 //! | an operation on stake | 3 us | 30 |
 //! | an operation on the market | 5 us | 50 |
 //! | a signature of usage, alone | 50 us | 500 |
-//! | a look at all offers of four shelves | 60 us | 600 |
+//! | a look at the offers of 64 shelves, and at 256 providers | 100 us, 60 us | 1,600 |
 //! | a predicate, up to its fuel | 0.5 ms | 5,000 |
 
 use commonware_codec::EncodeSize as _;
@@ -28,7 +28,7 @@ const POSSESSION: u64 = 14_500;
 const EVIDENCE: u64 = 1_000;
 const MARKET: u64 = 50;
 const STATEMENT: u64 = 500;
-const SPOT: u64 = 600;
+const SPOT: u64 = 1_600;
 const PREDICATE: u64 = 5_000;
 
 /// Weight of a transaction; depends on nothing but its bytes.

@@ -7,9 +7,8 @@ use crate::{
     state::{Overlay, State},
     table::tables::{Auctions, Params, Providers, Tasks},
 };
-use opengpu_market::auction::seal;
 use opengpu_types::{
-    Address, Amount, Ending, LeaseId, LeasePhase, MarketOperation, Millis, ProviderStatus, TaskId,
+    Address, Bid, Ending, LeaseId, LeasePhase, MarketOperation, Millis, ProviderStatus, TaskId,
     TaskPhase,
 };
 
@@ -33,9 +32,7 @@ pub(crate) fn is_duty<S: State>(
             let silent = matches!(provider.status, ProviderStatus::Silent { .. });
             return Ok(silent || due && !provider.leases.is_empty());
         }
-        MarketOperation::OpenBid { task, rate, salt } => {
-            return opens(state, context, sender, *task, (*rate, salt));
-        }
+        MarketOperation::OpenBid { task, .. } => return has_sealed(state, context, sender, *task),
         // Each of these happens once, but for checkpoints.
         MarketOperation::CommitTrace { lease, commitment, .. } => {
             (lease, commitment.ending == Ending::Open)
@@ -59,17 +56,18 @@ pub(crate) fn is_duty<S: State>(
     Ok(!rests || ends || context.time.since(heard) >= beat)
 }
 
-/// Whether this opens a bid: only what succeeds, and so happens once, is free.
-fn opens<S: State>(
+/// Whether a provider has a bid that is to be opened now.
+fn has_sealed<S: State>(
     state: &Overlay<S>,
     context: &BlockContext,
     provider: Address,
     id: TaskId,
-    (rate, salt): (Amount, &[u8; 32]),
 ) -> Result<bool, Halt> {
     let Some(task) = state.view::<Tasks>(id)? else { return Ok(false) };
-    let opening = matches!(task.phase, TaskPhase::Opening { until } if context.time < until);
-    let Some(auction) = state.view::<Auctions>(id)?.filter(|_| opening) else { return Ok(false) };
-    let sealed = auction.bids.iter().find(|bid| bid.provider == provider && bid.rate.is_none());
-    Ok(sealed.is_some_and(|bid| bid.seal == seal(context.chain, &id.0, &provider, rate, salt)))
+    if !matches!(task.phase, TaskPhase::Opening { until } if context.time < until) {
+        return Ok(false);
+    }
+    let auction = state.view::<Auctions>(id)?;
+    let sealed = |bid: &Bid| bid.provider == provider && bid.rate.is_none();
+    Ok(auction.is_some_and(|auction| auction.bids.iter().any(sealed)))
 }

@@ -214,10 +214,8 @@ impl<S: State> Market<'_, S> {
     pub(super) fn hear(&mut self, address: Address, provider: &mut Provider) -> Result<(), Stop> {
         provider.heard = self.now();
         let ProviderStatus::Silent { draining } = provider.status else { return Ok(()) };
-        if draining {
-            self.set_status(provider, ProviderStatus::Draining);
-        } else {
-            self.set_status(provider, ProviderStatus::Active);
+        self.set_status(provider, provider.status.heard());
+        if !draining {
             self.enlist(address, provider)?;
         }
         self.tell(Event::ProviderDrained { provider: address, draining });

@@ -274,13 +274,8 @@ impl Core {
             Subject::Provider => {
                 if answer == Answer::Applied && self.own.beating {
                     self.heard = self.heard.max(self.now);
-                    if let Some(provider) = &mut self.provider
-                        && let ProviderStatus::Silent { draining } = provider.status
-                    {
-                        provider.status = match draining {
-                            true => ProviderStatus::Draining,
-                            false => ProviderStatus::Active,
-                        };
+                    if let Some(provider) = &mut self.provider {
+                        provider.status = provider.status.heard();
                     }
                 }
                 // A wish that took effect is not repeated by a look from before.

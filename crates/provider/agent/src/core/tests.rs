@@ -290,11 +290,7 @@ impl World {
         match operation {
             MarketOperation::Heartbeat => {
                 self.provider.heard = now;
-                self.provider.status = match self.provider.status {
-                    ProviderStatus::Silent { draining: true } => ProviderStatus::Draining,
-                    ProviderStatus::Silent { draining: false } => ProviderStatus::Active,
-                    other => other,
-                };
+                self.provider.status = self.provider.status.heard();
             }
             MarketOperation::DrainProvider { draining } => {
                 let status =

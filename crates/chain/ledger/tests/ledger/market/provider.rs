@@ -254,12 +254,12 @@ fn classes_that_were_offered_make_room_when_what_was_known_then_has_faded() {
     assert_eq!(bazaar.fail(&provider(0), edit(&[class(15)])), Failure::BadOffer, "not yet");
     bazaar.wait(faded.since(bazaar.network.time).0 + 2_000);
     assert!(bazaar.provider(0).reputation.broken > 1000, "there is a record");
-    bazaar.act(&provider(0), edit(&[class(15)]));
+    bazaar.act(&provider(0), edit(&[offer(RATE)]));
+    assert_eq!(bazaar.provider(0).offers[0].pace, 1000, "how slow it was counts no more");
     let paces = bazaar.provider(0).paces;
     assert_eq!(paces.len(), 1, "the one that was offered until now: {paces:?}");
     assert_eq!(paces[0].class, class(14).class);
-    bazaar.act(&provider(0), edit(&[offer(RATE)]));
-    assert_eq!(bazaar.provider(0).offers[0].pace, 1000, "how slow it was counts no more");
+    bazaar.act(&provider(0), edit(&[class(15)]));
 }
 
 #[test]
