@@ -26,7 +26,7 @@ impl Offering {
         for (place, device) in measured.iter().enumerate() {
             if measured.iter().take(place).any(|other| other.id() == device.id()) {
                 let told = format!("in device.json: `{}` is there twice", device.id());
-                let hint = "list each device once, or give each share of it a `slot` of its own; \
+                let hint = "list each device once, or give each share of it a number as its `share`; \
                             `opengpu provider init --force` measures again";
                 return Err(Complaint::usage(told).hint(hint).into());
             }
@@ -232,10 +232,10 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_listed_once_unless_each_share_of_it_has_a_slot() {
+    fn a_device_is_listed_once_unless_each_share_of_it_has_a_number() {
         let twice = Offering::new(&[sample(), card("a", 1), card("a", 1)], &[]).unwrap_err();
         assert!(twice.to_string().contains("`a` is there twice"), "{twice}");
-        let share = |slot| Measured { slot: Some(slot), ..card("a", 1) };
+        let share = |share| Measured { share: Some(share), ..card("a", 1) };
         let shares = Offering::new(&[share(2), share(1)], &[]).unwrap();
         assert_eq!(shares.devices()[0].count, 2);
         assert_eq!(shares.ids(0, &Devices::NONE.with(0)), ["a/1"]);

@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn days_are_shown_from_now_to_the_best() {
-        let second = Measured { slot: Some(2), ..measure::sample() };
+        let second = Measured { share: Some(2), ..measure::sample() };
         let offering = Offering::new(&[measure::sample(), second], &[]).unwrap();
         let found = Seen { rate: Amount(1_000), leased: Permille::constant(500), offers: 1 };
         let alike = &offering.0[0];

@@ -31,7 +31,7 @@ pub(crate) struct Measured {
     /// Which share of a device it is, where several leases at once are to run on one: then each share
     /// counts as a device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) slot: Option<u8>,
+    pub(crate) share: Option<u8>,
     /// Its id on this machine; none for the processor.
     pub(crate) device: Option<String>,
     /// Its name, as the driver has it.
@@ -52,8 +52,8 @@ impl Measured {
     /// What it is called in `provider.toml`.
     pub(crate) fn id(&self) -> Cow<'_, str> {
         let device = self.device.as_deref().unwrap_or(PROCESSOR);
-        match self.slot {
-            Some(slot) => Cow::Owned(format!("{device}/{slot}")),
+        match self.share {
+            Some(share) => Cow::Owned(format!("{device}/{share}")),
             None => Cow::Borrowed(device),
         }
     }
@@ -156,7 +156,7 @@ fn measured(
     let assumed = if is_card { CARD_WATTS } else { PROCESSOR_WATTS };
     let mebibytes = device.memory.map_or(0, |memory| memory.bytes >> 20);
     Measured {
-        slot: None,
+        share: None,
         device: is_card.then(|| device.id.to_string()),
         name: device.name.clone(),
         class: class(&device.name),
@@ -199,7 +199,7 @@ fn class(name: &str) -> String {
 #[cfg(test)]
 pub(crate) fn sample() -> Measured {
     Measured {
-        slot: None,
+        share: None,
         device: None,
         name: "Some CPU @ 2.00GHz".to_owned(),
         class: "some-cpu".to_owned(),
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(Measured { kernels: true, ..sample() }.for_executors(), None);
         let card = Measured { device: Some("a".to_owned()), kernels: true, ..sample() };
         assert_eq!((&*card.id(), card.for_executors()), ("a", Some("a".to_owned())));
-        let share = Measured { slot: Some(2), ..card };
+        let share = Measured { share: Some(2), ..card };
         assert_eq!((&*share.id(), share.for_executors()), ("a/2", Some("a".to_owned())));
         assert_eq!(whole(1.5, 1e3), 1_500);
         assert_eq!(whole(f64::NAN, 1e3), 0);

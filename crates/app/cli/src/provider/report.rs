@@ -335,7 +335,7 @@ mod tests {
             stage: BidStage::Sealed,
         };
         status.bids = vec![bid, BidStatus { by_hand: false, ..bid }];
-        let second = Measured { slot: Some(2), ..sample() };
+        let second = Measured { share: Some(2), ..sample() };
         let offering = Offering::new(&[sample(), second], &[]).unwrap();
         let new = |status: &Status, around| {
             Report::new(Address::ZERO, String::new(), (status, &offering), around)

@@ -16,13 +16,13 @@ fn software(home: &Path) -> String {
     found.expect("Mesa's software driver")["id"].as_str().unwrap().to_owned()
 }
 
-/// Gives the device that was measured a second slot: what two equal cards would be.
+/// Gives the device that was measured a second share: what two equal cards would be.
 fn double(folder: &Path, id: &str) {
     let path = folder.join("device.json");
     let measured: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let mut second = measured[0].clone();
     assert_eq!(second["device"], id, "{measured}");
-    second["slot"] = 2.into();
+    second["share"] = 2.into();
     fs::write(&path, Value::from(vec![measured[0].clone(), second]).to_string()).unwrap();
     let path = folder.join("provider.toml");
     let settings = fs::read_to_string(&path).unwrap();
