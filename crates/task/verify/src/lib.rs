@@ -4,8 +4,21 @@
 //! - [`ladder`]: how much a provider may have open at once, and how often it is audited;
 //! - [`statement`]: what parties of a lease sign or seal.
 //!
-//! Pure: no clock, no socket, no file. Who audits whom, and who pays, is not decided here.
+//! Proof of Sync, which no chain carries out yet:
+//!
+//! - [`draw`]: whether a commitment is audited, which segments, and by whom;
+//! - [`window`]: the same over many small leases;
+//! - [`answer`]: what a verifier answers, and its seal;
+//! - [`committee`]: how a jury decides a disputed segment;
+//! - [`split`]: where a slash goes;
+//!
+//! Pure: no clock, no socket, no file, no randomness but what is given.
 
+pub mod answer;
+pub mod committee;
+pub mod draw;
 pub mod ladder;
+pub mod split;
 pub mod statement;
 pub mod trace;
+pub mod window;
