@@ -10,14 +10,18 @@
 //! - [`window`]: the same over many small leases;
 //! - [`answer`]: what a verifier answers, and its seal;
 //! - [`committee`]: how a jury decides a disputed segment;
+//! - [`point`]: where a run stands between two steps of a segment;
+//! - [`dissection`]: how a disputed segment is narrowed to one step;
 //! - [`split`]: where a slash goes;
 //!
 //! Pure: no clock, no socket, no file, no randomness but what is given.
 
 pub mod answer;
 pub mod committee;
+pub mod dissection;
 pub mod draw;
 pub mod ladder;
+pub mod point;
 pub mod split;
 pub mod statement;
 pub mod trace;
