@@ -13,10 +13,12 @@
 //! - [`point`]: where a run stands between two steps of a segment;
 //! - [`dissection`]: how a disputed segment is narrowed to one step;
 //! - [`split`]: where a slash goes;
+//! - [`bounds`]: what all of it finds, how often it errs, and whether honesty pays.
 //!
 //! Pure: no clock, no socket, no file, no randomness but what is given.
 
 pub mod answer;
+pub mod bounds;
 pub mod committee;
 pub mod dissection;
 pub mod draw;
