@@ -189,11 +189,32 @@ impl Electorate {
         self.wrong_round(rules).power(rules.rounds.into(), Rounding::Up)
     }
 
-    /// At most so often does a jury decide for what is false in all the rounds that it may take: the sum
-    /// over all places at which the rounds in a row can begin.
+    /// At most so often does a jury decide for what is false in all the rounds that it may take. Every round
+    /// counts for what is false, for what is true, or for nothing; the chances of all rows are followed
+    /// through them.
     pub fn wrong(&self, rules: Rules) -> Chance {
-        let places = ROUNDS.saturating_add(1).saturating_sub(rules.rounds);
-        self.wrong_at_once(rules).scale(places.into(), 1, Rounding::Up)
+        let sum = |rows: &[Chance]| rows.iter().copied().fold(Chance::NEVER, Chance::plus);
+        let (wrong, right) = (self.wrong_round(rules), self.right_round(rules));
+        // What counts for nothing is rounded up by what is wrong: a jury that takes longer errs more.
+        let neither = right.not();
+        let undecided = usize::from(rules.rounds).saturating_sub(1);
+        let mut idle = Chance::ALWAYS;
+        let (mut wrongs, mut rights) =
+            (vec![Chance::NEVER; undecided], vec![Chance::NEVER; undecided]);
+        let mut decided = Chance::NEVER;
+        for _ in 0..ROUNDS {
+            let (other, same) = (sum(&rights), sum(&wrongs));
+            let longer = |first: Chance, rows: Vec<Chance>, chance: Chance| {
+                let all = std::iter::once(first).chain(rows);
+                all.map(|row| row.and(chance, Rounding::Up)).collect::<Vec<_>>()
+            };
+            wrongs = longer(idle.plus(other), wrongs, wrong);
+            rights = longer(idle.plus(same), rights, right);
+            idle = idle.plus(other).plus(same).and(neither, Rounding::Up);
+            decided = decided.plus(wrongs.pop().unwrap_or(Chance::NEVER));
+            rights.pop();
+        }
+        decided
     }
 
     /// At least so often does a round count for what is true.

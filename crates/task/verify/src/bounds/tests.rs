@@ -38,6 +38,8 @@ fn the_table_of_detection_is_what_is_published() {
         (100, 0, 1000, 0.100, 66),
         (100, 0, 500, 0.100, 66),
         (100, 0, 100, 0.063, 106),
+        (1000, 1, 1000, 0.99999999, 1),
+        (1000, 1, 500, 0.996, 2),
         (1000, 1, 100, 0.400, 14),
         (1000, 2, 100, 0.253, 24),
     ];
@@ -75,10 +77,16 @@ fn juries_err_as_seldom_as_is_published() {
     for (eligible, wanted) in [(1_000, 1.87e-12), (10_000, 3.21e-12), (10_000_000, 3.40e-12)] {
         let wrong = of(eligible, eligible / 5).wrong_at_once(Rules::LARGE);
         assert!(is_near(wrong, wanted, 0.01e-12), "{eligible} {wrong:?}");
-        assert!(of(eligible, eligible / 5).wrong(Rules::LARGE) < Chance(65_000_000));
+        assert!(of(eligible, eligible / 5).wrong(Rules::LARGE) < Chance(7_900_000));
     }
     let small = of(39, 13).wrong_at_once(Rules::SMALL);
     assert!(is_near(small, 0.0077, 0.00005), "{small:?}");
+    let small = of(39, 13).wrong(Rules::SMALL);
+    assert!(is_near(small, 0.014, 0.0005), "{small:?}");
+    let third = of(1_000, 333).wrong_at_once(Rules::LARGE);
+    assert!(is_near(third, 6e-7, 0.05e-7), "{third:?}");
+    let third = of(1_000, 333).wrong(Rules::LARGE);
+    assert!(is_near(third, 3.75e-6, 0.01e-6), "{third:?}");
     for eligible in 10..=20 {
         let third = of(eligible, eligible / 3);
         assert_eq!(third.wrong(Rules::SMALL), Chance::NEVER, "{eligible}");
@@ -152,6 +160,35 @@ fn honesty_pays_on_every_rung_of_the_ladder() {
                     "{stake} {open} {rate:?}"
                 );
             }
+        }
+    }
+}
+
+#[test]
+fn a_jury_errs_in_all_rounds_together_as_a_simulation_of_rows_says() {
+    // Chances of rows as they are in a textbook: of the false answer, and of the true one.
+    for (eligible, byzantine, silent) in [(100, 33, 0), (100, 45, 10), (60, 30, 0), (39, 13, 6)] {
+        let electorate = Electorate { eligible, byzantine, silent };
+        for rules in [Rules::LARGE, Rules::SMALL] {
+            let (wrong, right) = (electorate.wrong_round(rules), electorate.right_round(rules));
+            let (wrong, right) = (float(wrong), float(right));
+            let (mut idle, mut bad, mut good, mut lost) = (1.0, 0.0, 0.0, 0.0);
+            for _ in 0..ROUNDS {
+                let all = idle + bad + good;
+                if rules.rounds == 1 {
+                    (idle, lost) = (all * (1.0 - wrong - right), lost + all * wrong);
+                } else {
+                    lost += bad * wrong;
+                    let rows = ((idle + good) * wrong, (idle + bad) * right);
+                    (idle, bad, good) = (all * (1.0 - wrong - right), rows.0, rows.1);
+                }
+            }
+            let bound = float(electorate.wrong(rules));
+            assert!(bound >= lost - 1e-12, "{bound} {lost} {electorate:?}");
+            assert!(
+                bound <= lost / (1.0 - wrong).powi(20) + 1e-12,
+                "{bound} {lost} {electorate:?}"
+            );
         }
     }
 }
