@@ -96,6 +96,21 @@ fn juries_err_as_seldom_as_is_published() {
 }
 
 #[test]
+fn what_goes_wrong_is_rounded_up_and_what_finds_cheats_down() {
+    // C(7, 7) C(14, 3) / C(21, 10) = 364 / 352716, which does not divide.
+    let wrong = Electorate { eligible: 21, byzantine: 7, silent: 0 }.wrong_round(Rules::SMALL);
+    let (ways, all) = (364 * u128::from(ONE), 352_716);
+    assert!((ways.div_ceil(all)..ways.div_ceil(all) + 2_000).contains(&wrong.get().into()));
+    let of = |rate, segments| {
+        let (rate, byzantine) = (Permille::constant(rate), Permille::ZERO);
+        Sampling { rate, segments, byzantine, rerolls: 0 }
+    };
+    assert_eq!(of(1, 1).detection(Chance(999)), Chance::NEVER);
+    assert_eq!(of(1000, 2).detection(Chance(1)), Chance(1), "a little less than two");
+    assert_eq!(of(1000, 1).cost(3), Chance(ONE / 3 + 1));
+}
+
+#[test]
 fn a_fifth_that_is_silent_leaves_one_round_in_four() {
     let of = |silent| Electorate { eligible: 1_000_000, byzantine: 200_000, silent };
     assert!(is_near(of(200_000).right_round(Rules::LARGE), 0.25, 0.0005));
