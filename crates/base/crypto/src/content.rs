@@ -130,6 +130,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_frontier_binds_every_byte_so_far() {
+        let digest = |bytes: &[u8]| {
+            let mut frontier = ContentFrontier::default();
+            frontier.update(bytes);
+            frontier.digest()
+        };
+        let bytes = [1; 5_000];
+        for at in [0, 1_023, 1_024, 4_095, 4_096, 4_999] {
+            let mut other = bytes;
+            other[at] = 2;
+            assert_ne!(digest(&bytes), digest(&other), "{at}");
+        }
+    }
+
     proptest! {
         #[test]
         fn a_frontier_does_not_tell_where_parts_were_cut(
