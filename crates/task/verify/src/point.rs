@@ -9,7 +9,7 @@
 //! all of them are there, and they may be many more than a referee can be shown.
 //!
 //! So a point has the [`ContentFrontier`] of what the segment added so far: the address as far as it is
-//! computed, of a few hundred bytes. A step takes it further by the bytes that this step emits, and the
+//! computed, less than three kilobytes. A step takes it further by the bytes that this step emits, and the
 //! closing makes the address of it, the link of the output, and with them the segment, which must be the
 //! one that was committed to. The last segment of a run also has the end of the output, which `finish`
 //! emits in the closing. Thus whatever a segment claims wrongly (state, output, fuel), there is one unit
