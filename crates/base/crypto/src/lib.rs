@@ -17,7 +17,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`hash()`], [`keccak256`] | domain-separated SHA-256, Ethereum's Keccak |
-//! | [`content()`] | the address of an artifact: BLAKE3 |
+//! | [`content()`], [`ContentFrontier`] | the address of an artifact: BLAKE3, and how far it is computed |
 //! | [`merkle`] | trees over digests with inclusion proofs |
 //! | [`Address`], [`PublicKey`], [`Signature`], [`Keypair`] | accounts and the two kinds of keys |
 //! | [`SigningMessage`], [`verify`] | the three ways to sign one operation |
@@ -47,7 +47,7 @@ pub use address::{Address, AddressError};
 pub use beacon::{
     BeaconKeypair, BeaconPublicKey, BeaconSignature, seed, verify_beacon, verify_possession,
 };
-pub use content::{ContentHasher, content};
+pub use content::{ContentFrontier, ContentHasher, content};
 pub use draw::{Draw, Seed};
 pub use ed25519::{
     Ed25519Claim, prove_ed25519_possession, verify_ed25519_batch, verify_ed25519_possession,

@@ -4,8 +4,27 @@
 //! - [`ladder`]: how much a provider may have open at once, and how often it is audited;
 //! - [`statement`]: what parties of a lease sign or seal.
 //!
-//! Pure: no clock, no socket, no file. Who audits whom, and who pays, is not decided here.
+//! Proof of Sync, which no chain carries out yet:
+//!
+//! - [`draw`]: whether a commitment is audited, which segments, and by whom;
+//! - [`window`]: the same over many small leases;
+//! - [`answer`]: what a verifier answers, and its seal;
+//! - [`committee`]: how a jury decides a disputed segment;
+//! - [`point`]: where a run stands between two steps of a segment;
+//! - [`dissection`]: how a disputed segment is narrowed to one step;
+//! - [`split`]: where a slash goes;
+//! - [`bounds`]: what all of it finds, how often it errs, and whether honesty pays.
+//!
+//! Pure: no clock, no socket, no file, no randomness but what is given.
 
+pub mod answer;
+pub mod bounds;
+pub mod committee;
+pub mod dissection;
+pub mod draw;
 pub mod ladder;
+pub mod point;
+pub mod split;
 pub mod statement;
 pub mod trace;
+pub mod window;

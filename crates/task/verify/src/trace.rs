@@ -22,6 +22,8 @@
 //! - The output grows by one link per segment ([`Emitted`]), so a segment is checked without the
 //!   output before it, and the last link is the whole output.
 
+use std::ops::Range;
+
 use commonware_codec::Encode as _;
 use opengpu_crypto::{Digest, MerkleProof, hash, merkle};
 use opengpu_types::{Address, ArtifactId, Checkpoint, Segment, SegmentIndex};
@@ -108,6 +110,17 @@ impl Extent {
     /// Whether a run can be like this.
     pub fn is_possible(&self) -> bool {
         *self == Self::new(self.steps, self.segments)
+    }
+
+    /// The steps of a segment, each as the number of steps before it. None for the beginning, which has
+    /// none, and where there is no such segment.
+    pub fn steps_of(&self, index: SegmentIndex) -> Option<Range<u64>> {
+        let before = index.0.checked_sub(1).filter(|_| index.0 <= self.segments)?;
+        let until = |segment: u32| {
+            let steps = u128::from(self.steps).checked_mul(segment.into())?;
+            u64::try_from(steps.checked_div(self.segments.into())?).ok()
+        };
+        Some(until(before)?..until(index.0)?)
     }
 }
 
@@ -392,6 +405,20 @@ mod tests {
         let beyond = TraceError::Beyond { last: 3, segments: 2 };
         assert_eq!(trace(2, 2, segments(4)), Err(beyond));
         assert_eq!(trace(0, 0, segments(1)), Ok(()));
+    }
+
+    #[test]
+    fn the_segments_of_a_run_share_its_steps_without_a_gap() {
+        for extent in [extent(5), Extent { steps: 23, segments: 7 }, Extent::new(u64::MAX, 3)] {
+            let spans = (1..=extent.segments).map(|index| extent.steps_of(SegmentIndex(index)));
+            let spans: Vec<_> = spans.map(Option::unwrap).collect();
+            assert_eq!((spans[0].start, spans.last().unwrap().end), (0, extent.steps));
+            assert!(spans.windows(2).all(|pair| pair[0].end == pair[1].start));
+            assert!(spans.iter().all(|span| !span.is_empty()));
+            for none in [0, extent.segments + 1] {
+                assert_eq!(extent.steps_of(SegmentIndex(none)), None);
+            }
+        }
     }
 
     #[test]
