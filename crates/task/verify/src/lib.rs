@@ -6,6 +6,7 @@
 //!
 //! Pure: no clock, no socket, no file. Who audits whom, and who pays, is not decided here.
 
+pub mod compare;
 pub mod ladder;
 pub mod statement;
 pub mod trace;
