@@ -7,7 +7,7 @@
 //!
 //! A projection stands for a state of any size: the seed puts every number of the state, with a sign,
 //! into one of 64 sums. The length of the difference of two projections is the length of the difference
-//! of the states, give or take a sixth. The seed must be drawn after the state was committed to:
+//! of the states, give or take a tenth. The seed must be drawn after the state was committed to:
 //! whoever knows it can hide an error in numbers that cancel.
 //!
 //! Floats become fixed point where they are computed, by a unit that belongs to the program; what is no
@@ -24,7 +24,7 @@ pub const MOST: u64 = 10_000_000;
 /// Honest runs that a calibration needs at least.
 pub const RUNS: usize = 8;
 /// What the largest honest error is taken by, in thousandths: eight runs see the largest of the next
-/// hundred only in part, and an error between projections is a sixth off.
+/// hundred only in part, and an error between projections is a tenth off.
 pub const FACTOR: u64 = 3_000;
 
 /// Bits of a number whose squares are summed: 64 squares of differences by 10^18 stay below 2^127.
