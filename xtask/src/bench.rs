@@ -8,7 +8,7 @@
 
 use crate::cargo::{self, Profile};
 use crate::packages::{self, Requirement};
-use crate::{process, test};
+use crate::{models, process, test};
 use anyhow::{Context as _, Result};
 use std::path::PathBuf;
 use std::process::Command;
@@ -46,7 +46,7 @@ const NATS: Peer =
 const DASK: Peer = Peer { name: "dask", program: "python", package: "pip:distributed==2026.8.0" };
 const RAY: Peer = Peer { name: "ray", program: "python", package: "pip:ray==2.60.0" };
 
-const BENCHES: [Bench; 6] = [
+const BENCHES: [Bench; 7] = [
     Bench {
         name: "auction",
         binary: "bench-auction",
@@ -63,6 +63,12 @@ const BENCHES: [Bench; 6] = [
             program: "python",
             package: "pip:xllamacpp==2026.10.11549",
         }],
+    },
+    Bench {
+        name: "likelihood",
+        binary: "bench-likelihood",
+        tools: || models::provide().map(drop),
+        peers: &[],
     },
     Bench { name: "roles", binary: "bench-roles", tools: || Ok(()), peers: &[NATS, RAY] },
     Bench {

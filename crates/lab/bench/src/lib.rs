@@ -11,6 +11,7 @@
 //! - [`auction`]: many auctions that close at once, beside sorting and beside the optimum.
 //! - [`kernels`]: no speed, but whether the interpreter and a device agree on random kernels.
 //! - [`exec`]: what is left of an engine's speed behind executors, beside the engines alone.
+//! - [`likelihood`]: no speed alone, but whether a text by another model is told from an honest one.
 //! - [`roles`]: memory at rest and the first task after a start, role by role, beside NATS and Ray.
 //! - [`tasks`]: tasks on a whole network, one by one and as many items, beside Ray.
 //! - [`transfer`]: an artifact between two endpoints, beside rsync and the bare transport.
@@ -26,6 +27,7 @@ mod error;
 pub mod exec;
 mod figures;
 pub mod kernels;
+pub mod likelihood;
 mod machine;
 mod network;
 mod peer;

@@ -19,11 +19,12 @@ use crate::program::{Class, Manifest};
 use crate::run::Repeated;
 use crate::usage::Usage;
 use opengpu_types::ArtifactId;
+use opengpu_verify::compare::perceptual::{Likeness, ONE};
 
-/// Least ratio of peak signal to noise of a picture.
-pub const PSNR: f64 = 40.0;
-/// Least likeness of the structure of two pictures.
-pub const SSIM: f64 = 0.98;
+/// Least ratio of peak signal to noise of a picture, as people write it.
+const PSNR: f64 = 40.0;
+/// Least likeness of the structure of two pictures, as people write it.
+const SSIM: f64 = 0.98;
 /// Most that the tokens of a text may be off on average, in millionths.
 pub const MEAN: u32 = 30_000;
 /// Most that one token may be off, in millionths.
@@ -185,19 +186,28 @@ fn perceptual(manifest: &Manifest, claimed: &Repeated, found: &Repeated) -> Comp
     if claimed.segment.metered != found.segment.metered {
         return different(work(claimed, found));
     }
-    let pictures = [claimed, found].map(|side| picture::Picture::new(manifest, &side.emitted));
+    let pictures = [claimed, found].map(|side| picture::picture(manifest, &side.emitted));
     let [Some(a), Some(b)] = pictures else {
         return different("the output is another, and nobody says how wide a picture it is".into());
     };
-    let (Some(psnr), Some(ssim)) = (a.psnr(&b), a.ssim(&b)) else {
+    let Some(likeness) = Likeness::of(&a, &b) else {
         return different("the pictures have other sizes".to_owned());
     };
-    let how = format!("{psnr:.1} dB of peak signal to noise, {ssim:.4} of structure");
-    if psnr >= PSNR && ssim >= SSIM {
+    let how = in_words(&likeness);
+    if likeness.agrees() {
         Comparison::Close { how }
     } else {
         different(format!("{how}; {PSNR} and {SSIM} are wanted"))
     }
+}
+
+/// What is between two pictures, in the figures that people know.
+#[expect(clippy::float_arithmetic, clippy::cast_precision_loss, reason = "figures for people")]
+fn in_words(likeness: &Likeness) -> String {
+    let noise = likeness.noise as f64 / likeness.samples as f64;
+    let psnr = 10.0 * (255.0f64.powi(2) / noise.max(f64::MIN_POSITIVE)).log10();
+    let ssim = likeness.structure as f64 / ONE as f64;
+    format!("{psnr:.1} dB of peak signal to noise, {ssim:.4} of structure")
 }
 
 #[cfg(test)]

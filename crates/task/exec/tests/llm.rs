@@ -11,13 +11,14 @@ mod models;
 mod threads;
 
 use opengpu_exec::llm::{
-    Flow, GenerateError, Generation, Message, Model, ModelError, Options, Piece, Prompt, Reason,
-    Role, Sampling,
+    Claim, Flow, GenerateError, Generation, Message, Model, ModelError, Options, Piece, Prompt,
+    Reason, Role, Sampling,
 };
 use opengpu_exec::{
     backend::Weighed,
     compare::{self, Comparison},
 };
+use opengpu_verify::compare::likelihood::Evidence;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -288,6 +289,40 @@ fn one_reading_gives_the_likelihoods_that_were_told() {
     let mean = |logprobs: &[f32]| logprobs.iter().sum::<f32>() / logprobs.len() as f32;
     let other = likelihoods(&mut model, &prompt, &other);
     assert!(mean(&other) < mean(&read) - 3.0, "{} {}", mean(&other), mean(&read));
+}
+
+#[test]
+fn a_claim_is_weighed_in_fixed_point_and_always_the_same() {
+    let mut model = open();
+    let prompt = user("Name three colours.");
+    let sampling = Sampling { seed: 11, max_tokens: 32, logprobs: Some(0), ..Sampling::default() };
+    let made = answer(&mut model, &prompt, &sampling);
+    let logprobs: Vec<f32> = made.likelihoods.iter().map(|found| found.logprob).collect();
+    let weigh = |model: &mut Model, tokens: &[u32], logprobs: &[f32]| {
+        model.weigh(&prompt, &sampling, Claim { tokens, logprobs }, &mut || false).unwrap()
+    };
+    let honest = weigh(&mut model, &made.tokens, &logprobs).unwrap();
+    assert_eq!(weigh(&mut model, &made.tokens, &logprobs).unwrap(), honest);
+    let read = likelihoods(&mut model, &prompt, &made.tokens);
+    let fixed = |logprob: &f32| (-f64::from(*logprob) * 1e6).round();
+    for ((token, read), claimed) in honest.iter().zip(&read).zip(&logprobs) {
+        assert_eq!(f64::from(token.found.0), fixed(read).max(0.0));
+        assert_eq!(f64::from(token.claimed.0), fixed(claimed).max(0.0));
+    }
+    // As far as one reading and one token at a time are apart, and what the seed draws.
+    let honest = Evidence::of(&honest);
+    assert!(honest.gap < 150_000 * 32 && honest.off < 20_000 * 32, "{honest:?}");
+    let other = Sampling { seed: 12, ..sampling.clone() };
+    let other = answer(&mut model, &prompt, &other);
+    let logprobs: Vec<f32> = other.likelihoods.iter().map(|found| found.logprob).collect();
+    let found = Evidence::of(&weigh(&mut model, &other.tokens, &logprobs).unwrap());
+    assert!(found.off > 10 * honest.off, "{found:?} {honest:?}");
+    // Every token has a log-probability, and no answer ends before its end.
+    let (tokens, mut wrong) = (other.tokens, logprobs.clone());
+    assert_eq!(weigh(&mut model, &tokens, &logprobs[1..]), None);
+    wrong[3] = f32::NAN;
+    assert_eq!(weigh(&mut model, &tokens, &wrong), None);
+    assert_eq!(weigh(&mut model, &tokens[..9], &logprobs[..9]), None);
 }
 
 /// What a claimed answer weighs, in words.

@@ -9,6 +9,7 @@
 //! - [`draw`]: whether a commitment is audited, which segments, and by whom;
 //! - [`window`]: the same over many small leases;
 //! - [`answer`]: what a verifier answers, and its seal;
+//! - [`compare`]: whether runs agree that are not equal bit for bit;
 //! - [`committee`]: how a jury decides a disputed segment;
 //! - [`point`]: where a run stands between two steps of a segment;
 //! - [`dissection`]: how a disputed segment is narrowed to one step;
@@ -20,6 +21,7 @@
 pub mod answer;
 pub mod bounds;
 pub mod committee;
+pub mod compare;
 pub mod dissection;
 pub mod draw;
 pub mod ladder;

@@ -27,7 +27,7 @@ pub use chat::{ChatError, MESSAGES, Message, Role};
 pub use embed::{EmbedError, Embedder, Embedding};
 pub use error::{GenerateError, ModelError, NetworkError};
 pub use gguf::{HeaderError, TensorFault};
-pub use replay::Replayed;
+pub use replay::{Claim, Replayed};
 pub use sample::{Likelihood, Sampling, SamplingError};
 pub use vocabulary::{TextError, VocabularyError};
 
