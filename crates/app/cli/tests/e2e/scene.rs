@@ -21,7 +21,7 @@ use std::{
 /// Runs for a moment.
 pub(crate) const SHORT: &str = "opengpu:\n65536\n";
 /// Runs for some ten seconds.
-pub(crate) const LONG: &str = "opengpu:\n36000000\n";
+pub(crate) const LONG: &str = "opengpu:\n28000000\n";
 
 /// What the search of some twenty seconds gives.
 pub(crate) const LONGER: &str = "bits 25\ntext opengpu:00000000020d3fad\n\

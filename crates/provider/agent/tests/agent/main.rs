@@ -109,7 +109,7 @@ const RATE: u128 = 1_000_000_000_000_000;
 /// Runs for a moment.
 const SHORT: &[u8] = b"opengpu:\n65536\n";
 /// Runs for some ten seconds.
-const LONG: &[u8] = b"opengpu:\n36000000\n";
+const LONG: &[u8] = b"opengpu:\n28000000\n";
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples").join(name)
