@@ -3,7 +3,7 @@
 use crate::{
     dev::{run, text},
     providers::until,
-    scene::{LONG, SHORT, Scene, example, leave_out},
+    scene::{LONGER, SHORT, Scene, example, leave_out},
 };
 use opengpu_types::{Amount, CloseReason, LeasePhase};
 use serde_json::Value;
@@ -70,12 +70,8 @@ fn by_whom(by: &[&str], program: &str) -> Command {
 fn e2e_a_task_moves_on_when_the_disk_of_its_provider_is_full() {
     let scene = Scene::new("0");
     let Some(disk) = Disk::mount(&scene.home().join("small")) else { return };
-    scene.write("long.txt", LONG);
     let small = scene.provider("small");
-    let program = example("sha256-search");
-    let wanted = ["run", &program, "--from", "alice", "--input", "long.txt", "--detach"];
-    let detached = scene.json(&wanted);
-    let task = detached["task"].as_str().unwrap();
+    let task = &scene.detached_longer();
     until("a checkpoint", || scene.journal(task).contains("kept here"));
     let roomy = scene.provider("roomy");
     disk.fill();
@@ -85,7 +81,7 @@ fn e2e_a_task_moves_on_when_the_disk_of_its_provider_is_full() {
     let names = ["small", "roomy"].map(|name| Value::from(scene.account(name)));
     assert_eq!(*pulled["providers"].as_array().unwrap(), names, "each had it once");
     let output = scene.home().join(pulled["output_file"].as_str().unwrap());
-    assert_eq!(std::fs::read(output).unwrap(), scene.undisturbed("long.txt"));
+    assert_eq!(std::fs::read_to_string(output).unwrap(), LONGER, "as if it had room");
 
     // Each is paid for what it has committed to, and nothing is paid twice.
     let settled = scene.on_chain(task);
@@ -112,7 +108,16 @@ fn e2e_a_task_moves_on_when_the_disk_of_its_provider_is_full() {
     assert!(offers().as_array().unwrap().iter().any(|it| it["provider"] != silent.as_str()));
     scene.write("short.txt", SHORT);
     let named = scene.account("small");
-    let again = ["run", &program, "--from", "alice", "--input", "short.txt", "--provider", &named];
+    let again = [
+        "run",
+        &example("sha256-search"),
+        "--from",
+        "alice",
+        "--input",
+        "short.txt",
+        "--provider",
+        &named,
+    ];
     let ended = scene.json(&again);
     assert_eq!(ended["ended"], "completed", "{ended}");
     let shown = run(scene.home(), &["provider", "status", "--data", "small"]);

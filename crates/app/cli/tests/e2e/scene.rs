@@ -20,8 +20,8 @@ use std::{
 
 /// Runs for a moment.
 pub(crate) const SHORT: &str = "opengpu:\n65536\n";
-/// Runs for some ten seconds.
-pub(crate) const LONG: &str = "opengpu:\n28000000\n";
+/// Runs for some seconds: as long as the fuel of its segments allows.
+pub(crate) const LONG: &str = "opengpu:\n12000000\n";
 
 /// What the search of some twenty seconds gives.
 pub(crate) const LONGER: &str = "bits 25\ntext opengpu:00000000020d3fad\n\
