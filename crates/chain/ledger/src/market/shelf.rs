@@ -6,15 +6,22 @@ use crate::{
     state::State,
     table::tables::{ShelfCounts, Shelves},
 };
+use opengpu_crypto::hash;
 use opengpu_market::glance::shelved;
 use opengpu_types::{Address, ClassIndex, Failure, Key, Offered, Shelved};
 
 /// An offer is not where its provider says that it stands.
 const MISSING: Corruption = Corruption::OutOfRange("the shelf of an offer");
+/// Further shelves on which room is looked for before there is one more.
+const PROBES: u8 = 4;
+/// Domain of which ones these are.
+const PROBE: &str = "opengpu/shelf-probe/v1";
+/// Most empty shelves that are forgotten at once; the next offer that goes forgets more.
+const MOST_FORGOTTEN: u16 = 8;
 
 impl<S: State> Market<'_, S> {
-    /// Puts an offer on a shelf with room: where it or another one in its place stood before, so that no
-    /// gaps are left, or on the one of its provider.
+    /// Puts an offer on a shelf with room: where it or another one in its place stood before, on the one of
+    /// its provider, or on one of a few others, so that gaps are filled and nobody makes many of them.
     pub(super) fn shelve(
         &mut self,
         provider: Address,
@@ -24,8 +31,11 @@ impl<S: State> Market<'_, S> {
         let count = self.state.find::<ShelfCounts>(())?.unwrap_or(0);
         let shelved = shelved(provider, place, offered);
         let before = Some(offered.shelf).filter(|shelf| *shelf < count);
-        let shelves = [before, own_shelf(&provider, count), count.checked_sub(1)];
-        for shelf in shelves.into_iter().flatten() {
+        let own = [before, own_shelf(&provider, count)].into_iter().flatten();
+        let probes = (0..PROBES).filter_map(|probe| probed(&provider, place, probe, count));
+        let shelves: Vec<_> = own.chain(probes).chain(count.checked_sub(1)).collect();
+        self.state.need(shelves.iter().map(|shelf| Key::Shelf(*shelf)))?;
+        for shelf in shelves {
             if self.place(shelf, &shelved)? {
                 return Ok(shelf);
             }
@@ -91,15 +101,23 @@ impl<S: State> Market<'_, S> {
     /// Spot looks at few shelves: empty ones at the end are not counted.
     fn forget_empty(&mut self) -> Result<(), Halt> {
         let mut count = self.state.must::<ShelfCounts>(())?;
-        while let Some(last) = count.checked_sub(1) {
-            if self.state.view::<Shelves>(last)?.is_some() {
+        let last = count.saturating_sub(MOST_FORGOTTEN)..count;
+        self.state.need(last.clone().map(Key::Shelf))?;
+        for shelf in last.rev() {
+            if self.state.view::<Shelves>(shelf)?.is_some() {
                 break;
             }
-            count = last;
+            count = shelf;
         }
         self.state.set::<ShelfCounts>((), count);
         Ok(())
     }
+}
+
+fn probed(provider: &Address, place: u8, probe: u8, count: u16) -> Option<u16> {
+    let parts: [&[u8]; 3] = [provider.as_bytes(), &[place, probe], &count.to_be_bytes()];
+    let [first, second, ..] = hash(PROBE, &parts).0;
+    u16::from_be_bytes([first, second]).checked_rem(count)
 }
 
 fn own_shelf(provider: &Address, count: u16) -> Option<u16> {

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! What a block has to do stays bounded: a task looks at some shelves, drawn by the beacon, which are all
-//! of them while the market is not very large, and at some providers. The best offer on these shelves is
-//! missed only if so many others seem better by all that a shelf tells, and none of them is taken.
+//! of them while the market is not very large, and at some providers. Where so many others seem better than
+//! the best offer on these shelves that it is not looked at, the task is auctioned.
 
 use super::Market;
 use crate::{
@@ -47,7 +47,7 @@ impl<S: State> Market<'_, S> {
         let tie = Tie { seed: &seed, task: &id.0 };
         let (terms, missing) = (self.terms(task), Self::missing(task));
         let (mut places, mut bids) = (Vec::new(), Vec::new());
-        let promising = self.promising(&tie, task, &terms)?;
+        let (promising, left_out) = self.promising(&tie, task, &terms)?;
         for batch in promising.chunks(BATCH) {
             let next = batch.first().map(|it| it.floor);
             if reaches(&terms, &bids, missing).is_some_and(|found| next > Some(found)) {
@@ -61,6 +61,11 @@ impl<S: State> Market<'_, S> {
                 }
             }
         }
+        // Whoever was not looked at may be better: then an auction finds out.
+        let found = reaches(&terms, &bids, missing);
+        if left_out.is_some_and(|floor| found.is_none_or(|found| found > floor)) {
+            return Ok(false);
+        }
         let Some(awards) = spot(&terms, &bids, missing, &tie) else { return Ok(false) };
         for award in awards {
             let (Some(offer), Some(bid)) = (places.get(award.bid), bids.get(award.bid)) else {
@@ -72,8 +77,14 @@ impl<S: State> Market<'_, S> {
     }
 
     /// Offers that can get the task by what their shelves tell, those that can be the best first. Between
-    /// equals those come first that stand behind where the beacon lets the task begin.
-    fn promising(&self, tie: &Tie<'_>, task: &Task, terms: &Terms) -> Result<Vec<Promising>, Halt> {
+    /// equals those come first that stand behind where the beacon lets the task begin. With the least that
+    /// those can cost for which there is no time.
+    fn promising(
+        &self,
+        tie: &Tie<'_>,
+        task: &Task,
+        terms: &Terms,
+    ) -> Result<(Vec<Promising>, Option<Cost>), Halt> {
         let count = self.state.view::<ShelfCounts>(())?.copied().unwrap_or(0);
         let [first, second, ..] = hash(START, &[&tie.seed.0, tie.task.as_ref()]).0;
         let start = u16::from_be_bytes([first, second]).checked_rem(count).unwrap_or(0);
@@ -96,8 +107,9 @@ impl<S: State> Market<'_, S> {
             }));
         }
         found.sort_by_key(|it| it.floor);
+        let left_out = found.get(MOST_LOOKED).map(|it| it.floor);
         found.truncate(MOST_LOOKED);
-        Ok(found)
+        Ok((found, left_out))
     }
 }
 

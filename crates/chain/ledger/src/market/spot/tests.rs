@@ -55,13 +55,16 @@ fn context(beacon: u8) -> BlockContext {
 
 /// So many providers with eight offers each, all alike.
 fn crowd(providers: u16) -> Memory {
+    crowd_of((0..providers).map(provider))
+}
+
+fn crowd_of(providers: impl Iterator<Item = Address>) -> Memory {
     let mut state = Overlay::new(Memory::default());
     state.set::<Params>((), parameters());
     let account = Account { balance: Amount::whole(1_000), ..Account::default() };
     state.set::<Accounts>(CLIENT, account);
     let mut events = Vec::new();
-    for number in 0..providers {
-        let sender = provider(number);
+    for sender in providers {
         state.set::<Accounts>(sender, account);
         let offers = List::new(vec![offer(RATE * 2); Provider::MAX_OFFERS]).unwrap();
         let stake = Amount::whole(200);
@@ -82,11 +85,16 @@ fn change(state: &mut Memory, number: u16, change: impl Fn(&mut Offer)) {
 }
 
 fn change_some(state: &mut Memory, number: u16, last: usize, change: impl Fn(&mut Offer)) {
-    let mut overlay = Overlay::new(&*state);
-    let (address, context, mut events) = (provider(number), context(0), Vec::new());
-    let offers = overlay.must::<Providers>(address).unwrap().offers;
+    let offers = Overlay::new(&*state).must::<Providers>(provider(number)).unwrap().offers;
     let mut offers: Vec<_> = offers.iter().map(|it: &Offered| it.offer.clone()).collect();
     offers.iter_mut().rev().take(last).for_each(change);
+    edit(state, provider(number), offers);
+}
+
+/// Replaces what a provider offers.
+fn edit(state: &mut Memory, address: Address, offers: Vec<Offer>) {
+    let mut overlay = Overlay::new(&*state);
+    let (context, mut events) = (context(0), Vec::new());
     let edit =
         MarketOperation::EditProvider { contact: contact(), offers: List::new(offers).unwrap() };
     let actor = Actor { sender: address, payer: address, task: TASK };
@@ -94,6 +102,10 @@ fn change_some(state: &mut Memory, number: u16, last: usize, change: impl Fn(&mu
     market.operate(&actor, &edit).unwrap();
     let changes = overlay.into_changes();
     state.commit(changes);
+}
+
+fn shelves(state: &Memory) -> u16 {
+    Overlay::new(state).find::<ShelfCounts>(()).unwrap().unwrap_or(0)
 }
 
 /// Who gets a task under a beacon, and how many shelves and providers were read for it.
@@ -184,6 +196,49 @@ fn who_seems_best_and_is_far_away_does_not_end_the_search() {
     wanted.region = Text::new("eu-west").unwrap();
     wanted.weights.proximity = Permille::ALL;
     assert_eq!(award(&state, 1, wanted).0, Some(provider(150)));
+}
+
+#[test]
+fn a_crowd_that_seems_better_than_the_best_leads_to_an_auction_and_not_to_one_of_them() {
+    let mut state = crowd(200);
+    for number in 0..150 {
+        change_some(&mut state, number, 2, |offer| {
+            offer.rate = Money::tokens(Amount(RATE));
+            offer.region = Text::new("us-east").unwrap();
+        });
+    }
+    change(&mut state, 180, |offer| offer.rate = Money::tokens(Amount(RATE * 3 / 2)));
+    let mut wanted = spec();
+    wanted.region = Text::new("eu-west").unwrap();
+    wanted.weights.proximity = Permille::ALL;
+    assert_eq!(award(&state, 1, wanted).0, None);
+}
+
+#[test]
+fn nobody_makes_many_empty_shelves_by_coming_and_going() {
+    // All of them stand on the first shelf by their names, and four fill it.
+    let kin = |number: u8| {
+        Address::new([0, 0, number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+    };
+    let mut state = crowd_of((0..12).map(kin));
+    assert_eq!(shelves(&state), 3);
+    let offers = || vec![offer(RATE * 2); Provider::MAX_OFFERS];
+    // Who leaves a shelf that is not the last one comes back on a new one, if nobody looks for gaps.
+    for round in 0..60 {
+        let four = if round % 2 == 0 { 4..8 } else { 8..12 };
+        four.clone().for_each(|number| edit(&mut state, kin(number), Vec::new()));
+        four.for_each(|number| edit(&mut state, kin(number), offers()));
+    }
+    assert!(shelves(&state) <= 12, "{} shelves for what stands on three", shelves(&state));
+}
+
+#[test]
+fn few_empty_shelves_are_forgotten_at_once() {
+    let mut state = crowd(4);
+    assert_eq!(shelves(&state), 1);
+    state.commit([(Key::Shelves, Some(Entry::Shelves(1_000)))]);
+    (0..4).for_each(|number| edit(&mut state, provider(number), Vec::new()));
+    assert_eq!(shelves(&state), 992, "the next one forgets more");
 }
 
 #[test]
