@@ -6,10 +6,10 @@
 //!          Q4_0 passed off as Q8_0, a smaller model ──► refused?
 //! ```
 //!
-//! - One small real model is the reference; everything else is made from its weights ([`weights`]).
+//! - One small real model is the reference; everything else is made from its weights (`weights`).
 //! - Whoever answers claims the likelihoods that his own model found. Beside it stands the liar who
 //!   knows the check: his answers come from Q4_0 and his claims from a reading by the right model.
-//! - Questions of the calibration are not those of the test ([`prompts`]), and the bounds are fixed
+//! - Questions of the calibration are not those of the test (`prompts`), and the bounds are fixed
 //!   before the first answer of the test.
 
 mod prompts;
