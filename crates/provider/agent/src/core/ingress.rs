@@ -96,7 +96,7 @@ pub enum Input {
         /// Tasks that are not bid for again, and since when.
         shunned: BTreeMap<TaskId, Millis>,
     },
-    /// This is on chain: the provider, and the tasks of its leases and of [`Core::tasks`].
+    /// This is on chain: the provider, and the tasks of its leases and of [`super::Core::tasks`].
     Seen {
         /// The provider, if there is one.
         provider: Option<Box<Provider>>,
