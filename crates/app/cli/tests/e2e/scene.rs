@@ -23,9 +23,9 @@ pub(crate) const SHORT: &str = "opengpu:\n65536\n";
 /// Runs for some seconds: as long as the fuel of its segments allows.
 pub(crate) const LONG: &str = "opengpu:\n12000000\n";
 
-/// What the search of some twenty seconds gives.
-pub(crate) const LONGER: &str = "bits 25\ntext opengpu:00000000020d3fad\n\
-    sha-256 0000005655a789e81fa3c188c97d1edff2dfe61e1e9b67b33dbc36811620e10d\n";
+/// What the search of half a minute gives.
+pub(crate) const LONGER: &str = "bits 26\ntext opengpu:00000000030ca154\n\
+    sha-256 000000212eff1f7eb59b7a117b47b0117b2aed145cabb67dbeb78ecd8dfcf035\n";
 
 /// Lines of each log that a failed test shows.
 const SHOWN_LINES: usize = 25;
@@ -140,16 +140,16 @@ impl Scene {
         self.detached_of("longer", "longer/input.txt", &[])
     }
 
-    /// A search in more segments with its input, which runs for some twenty seconds and has the output
+    /// A search in more segments with its input, which runs for half a minute and has the output
     /// [`LONGER`] on a machine that nobody disturbs.
     pub(crate) fn write_longer(&self) {
         let folder = self.home().join("longer");
         copy_folder(Path::new(&example("sha256-search")), &folder);
         let manifest = fs::read_to_string(folder.join("program.toml")).unwrap();
-        let manifest = manifest.replace("segments = 64", "segments = 256");
+        let manifest = manifest.replace("segments = 64", "segments = 512");
         let manifest = manifest.replace("seconds = 60", "seconds = 600");
         fs::write(folder.join("program.toml"), manifest).unwrap();
-        fs::write(folder.join("input.txt"), "opengpu:\n48000000\n").unwrap();
+        fs::write(folder.join("input.txt"), "opengpu:\n96000000\n").unwrap();
     }
 
     /// Waits for a task that completes, and gives its output.
