@@ -42,12 +42,11 @@ fn earned(scene: &Scene, name: &str) -> Vec<Value> {
 #[test]
 fn e2e_a_provider_with_an_old_state_is_paid_once_and_goes_on() {
     let scene = Scene::new("0");
-    scene.write("long.txt", LONG);
-    let expected = scene.undisturbed("long.txt");
+    let expected = LONGER.as_bytes();
     let (provider, folder) = (scene.provider("old"), scene.home().join("old"));
 
     // It has forgotten its newest checkpoints, and its lease still runs.
-    let first = scene.detached("long.txt", &[]);
+    let first = scene.detached_longer();
     until("a checkpoint", || scene.reached(&first) > 0);
     copied(&provider, &folder);
     let then = scene.reached(&first);
@@ -58,7 +57,7 @@ fn e2e_a_provider_with_an_old_state_is_paid_once_and_goes_on() {
     assert_eq!(entry.leases.len(), 1, "it goes on with its lease: {:?}", entry.leases);
 
     // It has forgotten that its lease has ended.
-    let second = scene.detached("long.txt", &[]);
+    let second = scene.detached_longer();
     until("a checkpoint", || scene.reached(&second) > 0);
     copied(&provider, &folder);
     until("the end", || scene.on_chain(&second).is_closed());
