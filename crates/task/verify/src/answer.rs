@@ -8,25 +8,27 @@
 //!   answer to one audit is none to another.
 //! - A seal is bound to the verifier and a salt: who copies the seal of another cannot open it, and who
 //!   guesses the answer cannot tell from the seal whether the guess is right.
+//! - An answer says where the segment ended ([`End`]) and nothing that is metered: what a dissection would
+//!   end at is what answers differ about, so nobody disputes what the referee cannot decide.
 
-use commonware_codec::Encode as _;
 use opengpu_crypto::{Digest, Seed, hash};
-use opengpu_types::{Address, ChainId, LeaseId, Segment, SegmentIndex};
+use opengpu_types::{Address, ChainId, LeaseId, SegmentIndex};
+
+use crate::point::End;
 
 /// Domain of an answer.
-const ANSWER: &str = "opengpu/audit/answer/v1";
+const ANSWER: &str = "opengpu/audit/answer/v2";
 /// Domain of the seal of an answer.
 const SEAL: &str = "opengpu/audit/answer-seal/v1";
 
-/// What a segment was, in the words of one audit.
+/// Where a segment ended, in the words of one audit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Answer(pub Digest);
 
 impl Answer {
-    /// The answer of whoever found this segment, in the audit with this seed.
-    pub fn new(seed: &Seed, segment: &Segment) -> Self {
-        let index = segment.index.0.to_le_bytes();
-        Self(hash(ANSWER, &[&seed.0, &index, &segment.encode()]))
+    /// The answer of whoever found that a segment ends like this, in the audit with this seed.
+    pub fn new(seed: &Seed, end: &End) -> Self {
+        Self(hash(ANSWER, &[&seed.0, end.digest().as_ref()]))
     }
 
     /// What is on chain of it until all who were asked have answered.
@@ -55,26 +57,24 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use opengpu_types::{ArtifactId, Metered, TaskId};
+    use opengpu_types::{ArtifactId, TaskId};
     use std::collections::BTreeSet;
 
-    fn segment() -> Segment {
+    fn end() -> End {
         let state = ArtifactId::of(b"state");
-        let (index, emitted) = (SegmentIndex(3), Digest([4; 32]));
-        Segment { index, state, emitted, metered: Metered::default() }
+        End { index: SegmentIndex(3), state, emitted: Digest([4; 32]), bytes_out: 5 }
     }
 
     #[test]
-    fn an_answer_binds_the_audit_and_all_of_the_segment() {
-        let (seed, segment) = (Seed([1; 32]), segment());
-        let metered = Metered { fuel: 1, ..segment.metered };
+    fn an_answer_binds_the_audit_and_all_of_the_end() {
+        let (seed, end) = (Seed([1; 32]), end());
         let answers = [
-            Answer::new(&seed, &segment),
-            Answer::new(&Seed([2; 32]), &segment),
-            Answer::new(&seed, &Segment { index: SegmentIndex(4), ..segment }),
-            Answer::new(&seed, &Segment { state: ArtifactId::of(b"other"), ..segment }),
-            Answer::new(&seed, &Segment { emitted: Digest([5; 32]), ..segment }),
-            Answer::new(&seed, &Segment { metered, ..segment }),
+            Answer::new(&seed, &end),
+            Answer::new(&Seed([2; 32]), &end),
+            Answer::new(&seed, &End { index: SegmentIndex(4), ..end }),
+            Answer::new(&seed, &End { state: ArtifactId::of(b"other"), ..end }),
+            Answer::new(&seed, &End { emitted: Digest([5; 32]), ..end }),
+            Answer::new(&seed, &End { bytes_out: 6, ..end }),
         ];
         assert_eq!(answers.iter().collect::<BTreeSet<_>>().len(), answers.len());
     }
@@ -102,13 +102,13 @@ mod tests {
 
     #[test]
     fn answer_and_seal_are_pinned() {
-        let answer = Answer::new(&Seed([1; 32]), &segment());
+        let answer = Answer::new(&Seed([1; 32]), &end());
         let lease = LeaseId { task: TaskId(Digest([2; 32])), number: 1 };
         let verifier = Address::new([3; 20]);
         let seal = answer.seal(ChainId(7), &lease, SegmentIndex(3), &verifier, &[9; 32]);
         let pinned = [
-            "9b4fdeab786bc959cfe2f0d590c271db40bb79400bda9e235b545326d85308e6",
-            "49b66f943adb755bb26d10f22823dadebf1350b9ea4ea24e31ae1903a60bbec2",
+            "38c56fb1d8c0b846da21df22f70a85e3b39232631a439ed741dd083130d330c6",
+            "3b293fc982623448acf726f408b805a9f65dfcea3f05efc758bffd0b7e3650b0",
         ];
         assert_eq!([answer.0, seal].map(|it| it.to_string()), pinned, "a change of the protocol");
     }

@@ -19,7 +19,7 @@
 use opengpu_crypto::Digest;
 use opengpu_types::{Millis, Segment};
 
-use crate::point::Point;
+use crate::point::{End, Point};
 use crate::trace::Extent;
 
 /// Intervals of a round.
@@ -154,7 +154,7 @@ impl Dissection {
             to: steps.end.saturating_add(1),
             closing: true,
             before: Point::begin(before).digest(),
-            claimed: Point::end(claimed),
+            claimed: End::of(claimed).digest(),
             stated: None,
             since: now,
             provider: clock,

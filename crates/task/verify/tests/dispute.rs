@@ -1,8 +1,8 @@
 //! A dispute from a committed segment to the unit that is wrong, with points of a run.
 //!
-//! Whatever a provider claims wrongly (a state, the output, fuel, or only the segment itself), an honest
+//! Whatever a provider claims wrongly (a state, the output, or only the end of the segment), an honest
 //! challenger ends at a unit whose repetition does not give what is claimed, and a challenger that lies
-//! ends at one whose repetition does.
+//! ends at one whose repetition does. What a meter counts changes none of it.
 
 #![expect(
     clippy::arithmetic_side_effects,
@@ -12,117 +12,211 @@
     reason = "a test stops where it fails"
 )]
 
-use opengpu_crypto::Digest;
+use opengpu_crypto::{Digest, Seed};
 use opengpu_types::{ArtifactId, Metered, Millis, Segment, SegmentIndex};
 use opengpu_verify::{
+    answer::Answer,
     dissection::{Dissection, Ended, Move, Step},
-    point::Point,
+    point::{End, Point},
     trace::Extent,
 };
 
-/// Five segments of 300 steps; the third is disputed.
-const EXTENT: Extent = Extent { steps: 1_500, segments: 5 };
-const FIRST: u64 = 600;
-const STEPS: usize = 300;
-
-/// What of a step is told wrongly.
+/// What is told wrongly: of a step, or of the end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Lie {
     State,
     Output,
-    Fuel,
     Closing,
+    Length,
 }
 
-fn before() -> Segment {
-    let (index, state) = (SegmentIndex(2), ArtifactId::of(b"state"));
+/// What a step gives: its state, and what it emits; or `finish`: the end of the output.
+#[derive(Clone)]
+struct Given {
+    bytes: Vec<u8>,
+    emitted: Vec<u8>,
+    fuel: u64,
+}
+
+/// A segment that is disputed: what its steps give, and what `finish` emits after them.
+struct Run {
+    extent: Extent,
+    before: Segment,
+    steps: Vec<Given>,
+    finish: Given,
+}
+
+/// All points of a segment, and the segment that is committed to.
+struct Told {
+    points: Vec<Point>,
+    segment: Segment,
+}
+
+impl Told {
+    /// The digests after 0, 1, ... units.
+    fn digests(&self) -> Vec<Digest> {
+        let end = End::of(&self.segment).digest();
+        self.points.iter().map(Point::digest).chain([end]).collect()
+    }
+
+    fn answer(&self) -> Answer {
+        Answer::new(&Seed([3; 32]), &End::of(&self.segment))
+    }
+}
+
+impl Run {
+    /// The third of five segments of 300 steps.
+    fn made_up() -> Self {
+        let nothing = Given { bytes: Vec::new(), emitted: Vec::new(), fuel: 0 };
+        let next = |given: &Given| {
+            let bytes = ArtifactId::of(&given.bytes).0.as_ref().to_vec();
+            let emitted = vec![bytes[0]; usize::from(bytes[1])];
+            Some(Given { bytes, emitted, fuel: 3 })
+        };
+        let steps = std::iter::successors(next(&nothing), next).take(300).collect();
+        let extent = Extent { steps: 1_500, segments: 5 };
+        Self { extent, before: before(2, &nothing), steps, finish: nothing }
+    }
+
+    /// The second and last segment of a program that the referee's interpreter has run: 20 of 40 steps, and
+    /// `finish`. A test of the referee finds the same record.
+    fn recorded() -> Self {
+        let record = include_str!("../../referee/tests/recorded/squares.txt");
+        let mut lines: Vec<Given> = record.lines().map(read).collect();
+        let finish = lines.pop().unwrap();
+        let steps = lines.split_off(21);
+        let before = before(1, lines.last().unwrap());
+        Self { extent: Extent { steps: 40, segments: 2 }, before, steps, finish }
+    }
+
+    /// As whoever executes it tells it, with a meter, and with a lie at a step.
+    fn told(&self, meter: fn(u64) -> u64, lie: Option<(Lie, usize)>) -> Told {
+        let mut points = vec![Point::begin(&self.before)];
+        let mut fuel = meter(self.finish.fuel);
+        for (at, given) in self.steps.iter().enumerate() {
+            let Given { mut bytes, mut emitted, fuel: took } = given.clone();
+            match lie {
+                // From there on every state is another.
+                Some((Lie::State, place)) if place <= at => bytes.push(0),
+                Some((Lie::Output, place)) if place == at => emitted.push(0),
+                _ => {}
+            }
+            fuel += meter(took);
+            points.push(points.last().unwrap().step(ArtifactId::of(&bytes), &emitted));
+        }
+        let end = points.last().unwrap().close(&self.finish.bytes);
+        let End { index, state, mut emitted, mut bytes_out } = end;
+        match lie {
+            Some((Lie::Closing, _)) => emitted = Digest([9; 32]),
+            Some((Lie::Length, _)) => bytes_out += 1,
+            _ => {}
+        }
+        let metered = Metered { fuel, bytes_out, ..Metered::default() };
+        Told { points, segment: Segment { index, state, emitted, metered } }
+    }
+
+    fn place(&self, units: u64) -> usize {
+        let before = self.extent.steps_of(SegmentIndex(self.before.index.0 + 1)).unwrap().start;
+        usize::try_from(units - before).unwrap()
+    }
+
+    /// Plays it out; the challenger disputes the first end that its own digests do not have.
+    fn play(&self, provider: &Told, challenger: &Told) -> Step {
+        let (stated, known) = (provider.digests(), challenger.digests());
+        let (now, clock) = (Millis(0), Millis(1_000));
+        let mut dissection =
+            Dissection::open(self.extent, &self.before, &provider.segment, now, clock).unwrap();
+        for _ in 0..3 {
+            let ends = dissection.ends();
+            let points = ends.iter().map(|end| stated[self.place(*end)]).collect();
+            dissection.apply(Move::State(points), now).unwrap();
+            let differs = |end: &u64| stated[self.place(*end)] != known[self.place(*end)];
+            let first = u8::try_from(ends.iter().position(differs).unwrap()).unwrap();
+            let ended = dissection.apply(Move::Dispute(first), now).unwrap();
+            if let Some(Ended::Narrowed(step)) = ended {
+                return step;
+            }
+        }
+        panic!("three rounds are enough")
+    }
+
+    /// What a referee finds after the unit, from the point before it that both agree on.
+    fn repeat(&self, provider: &Told, Step { number, before, .. }: Step) -> Digest {
+        let point = &provider.points[self.place(number)];
+        assert_eq!(point.digest(), before, "both agree on it");
+        match self.steps.get(self.place(number)) {
+            Some(Given { bytes, emitted, .. }) => {
+                point.step(ArtifactId::of(bytes), emitted).digest()
+            }
+            None => point.close(&self.finish.bytes).digest(),
+        }
+    }
+}
+
+/// The segment before, which gave this.
+fn before(index: u32, given: &Given) -> Segment {
+    let (index, state) = (SegmentIndex(index), ArtifactId::of(&given.bytes));
     Segment { index, state, emitted: Digest([7; 32]), metered: Metered::default() }
 }
 
-/// The rule of the run: what a step makes of a point.
-fn step(point: &Point, lie: Option<Lie>) -> Point {
-    let mut state = ArtifactId::of(point.state.0.as_ref());
-    let mut output = vec![state.0.as_ref()[0]; usize::from(state.0.as_ref()[1])];
-    let mut took = Metered { fuel: 3, ..Metered::default() };
-    match lie {
-        Some(Lie::State) => state = ArtifactId::of(b"invented"),
-        Some(Lie::Output) => output.push(0),
-        Some(Lie::Fuel) => took.fuel += 1,
-        Some(Lie::Closing) | None => {}
-    }
-    point.step(state, &output, &took).unwrap()
+/// A line of a record: bytes that were given, what was emitted as a byte and how often, fuel.
+fn read(line: &str) -> Given {
+    let words: Vec<&str> = line.split(' ').collect();
+    let [bytes, byte, count, fuel] = words.try_into().unwrap();
+    let octet = |hex: &str| u8::from_str_radix(hex, 16).unwrap();
+    let bytes = (0..bytes.len()).step_by(2).map(|at| octet(&bytes[at..at + 2])).collect();
+    let emitted = vec![octet(byte); count.parse().unwrap()];
+    Given { bytes, emitted, fuel: fuel.parse().unwrap() }
 }
 
-/// All points of the segment, and the segment, as told by whoever lies at a step.
-fn told(lie: Option<(Lie, usize)>) -> (Vec<Point>, Segment) {
-    let mut points = vec![Point::begin(&before())];
-    for at in 0..STEPS {
-        let here = lie.filter(|(_, place)| *place == at).map(|(lie, _)| lie);
-        points.push(step(points.last().unwrap(), here));
-    }
-    let mut segment = points.last().unwrap().close();
-    if lie.is_some_and(|(lie, _)| lie == Lie::Closing) {
-        segment.emitted = Digest([9; 32]);
-    }
-    (points, segment)
+fn interpreter(fuel: u64) -> u64 {
+    fuel
 }
 
-/// The digests after 0, 1, ... units.
-fn digests((points, segment): &(Vec<Point>, Segment)) -> Vec<Digest> {
-    points.iter().map(Point::digest).chain([Point::end(segment)]).collect()
-}
-
-fn place(units: u64) -> usize {
-    usize::try_from(units - FIRST).unwrap()
-}
-
-/// Plays it out; the challenger disputes the first end that its own digests do not have.
-fn play(provider: &(Vec<Point>, Segment), challenger: &[Digest]) -> Step {
-    let stated = digests(provider);
-    let (now, clock) = (Millis(0), Millis(1_000));
-    let mut dissection = Dissection::open(EXTENT, &before(), &provider.1, now, clock).unwrap();
-    for _ in 0..3 {
-        let ends = dissection.ends();
-        let points = ends.iter().map(|end| stated[place(*end)]).collect();
-        dissection.apply(Move::State(points), now).unwrap();
-        let differs = |end: &u64| stated[place(*end)] != challenger[place(*end)];
-        let first = u8::try_from(ends.iter().position(differs).unwrap()).unwrap();
-        if let Some(Ended::Narrowed(step)) = dissection.apply(Move::Dispute(first), now).unwrap() {
-            return step;
-        }
-    }
-    panic!("three rounds are enough")
-}
-
-/// What a referee finds after the unit, from the point before it that both agree on.
-fn repeat(points: &[Point], Step { number, before, .. }: Step) -> Digest {
-    let point = &points[place(number)];
-    assert_eq!(point.digest(), before, "both agree on it");
-    if place(number) == STEPS { Point::end(&point.close()) } else { step(point, None).digest() }
+/// What a compiler counts of the same work is another number.
+fn compiler(fuel: u64) -> u64 {
+    fuel / 3 + 1
 }
 
 #[test]
 fn whatever_is_claimed_wrongly_ends_at_the_unit_that_is_wrong() {
-    let honest = told(None);
-    for lie in [Lie::State, Lie::Output, Lie::Fuel] {
-        for at in [0, 1, 18, 150, STEPS - 1] {
-            let liar = told(Some((lie, at)));
-            let step = play(&liar, &digests(&honest));
-            assert_eq!(place(step.number), at, "{lie:?}");
-            assert_ne!(repeat(&liar.0, step), step.claimed, "{lie:?} at {at}");
+    for run in [Run::made_up(), Run::recorded()] {
+        let (honest, steps) = (run.told(interpreter, None), run.steps.len());
+        for lie in [Lie::State, Lie::Output] {
+            for at in [0, 1, 18, steps / 2, steps - 1] {
+                let liar = run.told(compiler, Some((lie, at)));
+                let step = run.play(&liar, &honest);
+                assert_eq!(run.place(step.number), at, "{lie:?}");
+                assert_ne!(run.repeat(&liar, step), step.claimed, "{lie:?} at {at}");
+            }
+        }
+        for lie in [Lie::Closing, Lie::Length] {
+            let liar = run.told(compiler, Some((lie, 0)));
+            let step = run.play(&liar, &honest);
+            assert_eq!(run.place(step.number), steps);
+            assert_ne!(run.repeat(&liar, step), step.claimed, "{lie:?}");
         }
     }
-    let liar = told(Some((Lie::Closing, 0)));
-    let step = play(&liar, &digests(&honest));
-    assert_eq!(place(step.number), STEPS);
-    assert_ne!(repeat(&liar.0, step), step.claimed);
 }
 
 #[test]
 fn a_challenger_that_lies_ends_at_a_unit_that_is_right() {
-    let honest = told(None);
-    for lie in [Lie::State, Lie::Output, Lie::Fuel, Lie::Closing] {
-        let step = play(&honest, &digests(&told(Some((lie, 77)))));
-        assert_eq!(repeat(&honest.0, step), step.claimed, "{lie:?}");
+    for run in [Run::made_up(), Run::recorded()] {
+        let honest = run.told(compiler, None);
+        for lie in [Lie::State, Lie::Output, Lie::Closing, Lie::Length] {
+            let step = run.play(&honest, &run.told(interpreter, Some((lie, 17))));
+            assert_eq!(run.repeat(&honest, step), step.claimed, "{lie:?}");
+        }
     }
+}
+
+#[test]
+fn two_meters_find_the_same_points_and_the_same_answer() {
+    let run = Run::recorded();
+    let (provider, referee) = (run.told(compiler, None), run.told(interpreter, None));
+    assert_ne!(provider.segment, referee.segment, "a leaf keeps what was metered");
+    assert_eq!(provider.digests(), referee.digests());
+    assert_eq!(provider.answer(), referee.answer());
+    let liar = run.told(compiler, Some((Lie::State, 5)));
+    assert_ne!(liar.answer(), referee.answer());
 }

@@ -65,7 +65,7 @@ fn a_segment_of_4096_steps_takes_three_rounds_with_its_closing() {
     let opened = Dissection::open(extent, &before, &claimed, Millis(5), CLOCK).unwrap();
     assert_eq!((opened.from, opened.to), (6 * 4096, 7 * 4096 + 1));
     assert_eq!(opened.before, Point::begin(&before).digest());
-    assert_eq!(opened.claimed, Point::end(&claimed));
+    assert_eq!(opened.claimed, End::of(&claimed).digest());
     assert_eq!(opened.ends().len(), 17);
     assert_eq!(opened.deadline(), Some(Millis(1_005)));
     for (wrong, rounds) in [(6 * 4096, 3), (6 * 4096 + 77, 3), (7 * 4096 - 1, 3), (7 * 4096, 1)] {
