@@ -653,7 +653,7 @@ fn what_a_program_says_is_for_its_client_unless_a_predicate_decides() {
     };
     let open = told(Class::Nothing, Ending::Failed);
     assert!(said(&open).contains("printed\n"), "{}", said(&open));
-    assert!(said(&open).ends_with("ValueError: the output\n"), "{}", said(&open));
+    assert!(said(&open).contains("ValueError: the output\n"), "{}", said(&open));
     assert_eq!(why(&open), "the program failed: it ended with code 1");
     let judged = told(Class::Predicate(ArtifactId::of(&predicate)), Ending::Open);
     assert_eq!((said(&judged).as_str(), why(&judged).as_str()), ("", "the program failed"));
