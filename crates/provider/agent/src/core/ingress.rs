@@ -74,7 +74,7 @@ pub enum How {
     Unfit,
     /// This machine could not go on.
     Broken,
-    /// A device failed, or the executor on it.
+    /// A device failed, or no executor starts on it; never by what a program did.
     DeviceFailed,
     /// A device could not be used, and nothing began.
     DeviceUnusable,
