@@ -381,6 +381,31 @@ fn too_little_money_ends_with_5() {
 }
 
 #[test]
+fn a_budget_that_the_account_does_not_have_is_told_before_anything_is_asked_or_sent() {
+    let mut cli = Cli::new();
+    let address = cli.key("alice", 1);
+    let (url, seen) = node(ACCEPTED);
+    cli.node = url;
+    let task = ["sha256-search", "--from", "alice", "--budget", "100000000"];
+    for command in [&["run"][..], &["sweep", "--value", "a", "--value", "b", "--out", "out"]] {
+        // Nobody answers a question here, and none is asked.
+        let ended = cli.run(&[command, &task].concat());
+        assert_eq!((ended.code, ended.out.as_str()), (5, ""), "{}", ended.err);
+        let told = "error: the account has 50 oGPU, and a budget of 100000000 needs 102000000.0";
+        assert!(ended.err.contains(told), "{}", ended.err);
+        assert!(ended.err.contains("hint: give a smaller --budget, or fund"), "{}", ended.err);
+        assert!(ended.err.contains(&format!("faucet {address} AMOUNT")), "{}", ended.err);
+    }
+    assert!(seen.try_iter().all(|(path, _)| path != "/v1/transactions"));
+    // Whoever looks only is told as well, and whoever has enough is not.
+    let quoted = cli.run(&[&["quote"][..], &task].concat());
+    assert_eq!(quoted.code, 0, "{}", quoted.err);
+    assert!(quoted.out.contains("has 50 oGPU, which is too little"), "{}", quoted.out);
+    let enough = cli.run(&["run", "sha256-search", "--from", "alice", "--budget", "48"]);
+    assert!(enough.code == 2 && enough.err.contains("not confirmed"), "{}", enough.err);
+}
+
+#[test]
 fn another_key_is_made_only_for_an_account_that_is_there_and_told_when_it_is_taken_again() {
     let mut cli = Cli::new();
     cli.key("alice", 1);
