@@ -264,6 +264,29 @@ fn a_wallet_lives_from_import_to_removal() {
 }
 
 #[test]
+fn a_missing_key_is_looked_for_in_the_local_network_if_there_is_one() {
+    let cli = Cli::new();
+    let local = cli.home.path().join("home/dev");
+    let asked = || {
+        let run = ["run", "sha256-search"];
+        let with_key = [&run[..], &["--from", "alice"]].concat();
+        [cli.run(&with_key), cli.run(&run), cli.run(&["wallet", "list"])].map(|it| it.err)
+    };
+    let [missing, unnamed, none] = asked();
+    assert!(missing.contains("there is no key `alice`"), "{missing}");
+    assert!(missing.contains("`opengpu wallet new NAME` makes one\n"), "{missing}");
+    assert!(unnamed.contains("which key acts?") && none.contains("no keys"), "{unnamed}{none}");
+    std::fs::create_dir_all(&local).unwrap();
+    for name in [".opengpu-dev", "genesis.json"] {
+        std::fs::write(local.join(name), "").unwrap();
+    }
+    for told in asked() {
+        let named = format!("local network are used with --home {}", local.display());
+        assert!(told.contains(&named), "{told}");
+    }
+}
+
+#[test]
 fn a_phrase_gives_the_account_that_ethereum_wallets_show() {
     let phrase = "test test test test test test test test test test test junk";
     let import = ["wallet", "import", "eth", "--kind", "secp256k1", "--no-passphrase"];
