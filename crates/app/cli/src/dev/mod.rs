@@ -114,6 +114,13 @@ fn folder(home: &Path, data: Option<PathBuf>) -> PathBuf {
     data.unwrap_or_else(usual)
 }
 
+/// How the keys of the local network in a home folder are named, if there is one.
+pub(crate) fn keys_hint(home: &Path) -> Option<String> {
+    let network = home.join("dev");
+    let told = || format!("those of the local network are used with --home {}", network.display());
+    network::exists(&network).then(told)
+}
+
 fn start(context: &Context, start: Start) -> Result<()> {
     let path = folder(&context.home, start.data);
     let stop = Stop::on_signals()?;
