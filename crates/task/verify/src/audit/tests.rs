@@ -1,0 +1,533 @@
+//! Audits with providers and verifiers of all kinds, played to their ends.
+
+use super::*;
+use crate::answer::Answer;
+use crate::dissection::{Ended, Move, Side};
+use crate::point::{End, Point};
+use crate::trace::Extent;
+use opengpu_crypto::{Digest, hash};
+use opengpu_types::{ArtifactId, Metered, TaskId};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+const STEPS: u64 = 4;
+const TIMES: Times = Times {
+    answering: Millis(10),
+    opening: Millis(20),
+    revealing: Millis(30),
+    clock: Millis(40),
+    showing: Millis(50),
+    objecting: Millis(60),
+};
+
+fn of(number: u64) -> Seed {
+    Seed(hash("test", &[&number.to_le_bytes()]).0)
+}
+
+fn address(number: u8) -> Address {
+    Address::new([number; 20])
+}
+
+fn subject(segments: u32) -> Subject {
+    let extent = Extent { steps: u64::from(segments) * STEPS, segments };
+    let lease = LeaseId { task: TaskId(Digest([1; 32])), number: 0 };
+    Subject { chain: ChainId(7), lease, part: Part::whole(extent) }
+}
+
+/// How a verifier behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Honest,
+    /// It runs nothing, seals anything, and copies what is open.
+    Lazy,
+    /// It never says anything.
+    Silent,
+    /// It says that it was not served, always.
+    Denier,
+    /// It seals what the provider claims, and never objects.
+    Friend,
+    /// It seals what the provider claims, and never opens it.
+    Sealer,
+}
+
+const KINDS: [Kind; 6] =
+    [Kind::Honest, Kind::Lazy, Kind::Silent, Kind::Denier, Kind::Friend, Kind::Sealer];
+
+/// What a provider does with what is false.
+#[derive(Clone, Debug, Default)]
+struct Provider {
+    /// Segments whose leaves are false; zero is the beginning.
+    faked: BTreeSet<u32>,
+    /// Segments that it serves to nobody.
+    withheld: BTreeSet<u32>,
+    /// Whether it opens leaves.
+    opens: bool,
+    /// Whether it moves in disputes.
+    moves: bool,
+}
+
+impl Provider {
+    fn honest() -> Self {
+        Self { opens: true, moves: true, ..Self::default() }
+    }
+
+    fn faking(faked: u32) -> Self {
+        Self { faked: BTreeSet::from([faked]), ..Self::honest() }
+    }
+
+    fn leaf(&self, index: SegmentIndex) -> Segment {
+        segment(index, self.faked.contains(&index.0))
+    }
+}
+
+fn segment(index: SegmentIndex, faked: bool) -> Segment {
+    let state = ArtifactId::of(&[index.0.to_le_bytes().as_slice(), &[u8::from(faked)]].concat());
+    let emitted = Digest([3; 32]);
+    Segment { index, state, emitted, metered: Metered { bytes_out: 1, ..Metered::default() } }
+}
+
+fn truth(index: SegmentIndex) -> Segment {
+    segment(index, false)
+}
+
+/// A network around one audit; the last three verifiers are the others.
+struct World {
+    audit: Audit,
+    provider: Provider,
+    kinds: Vec<Kind>,
+    now: Millis,
+    /// With what everybody seals.
+    salt: [u8; 32],
+}
+
+impl World {
+    fn new(segments: u32, provider: Provider, kinds: &[Kind], seed: u64) -> Self {
+        let firsts: Vec<_> =
+            (0u8..).take(kinds.len().saturating_sub(3).max(1)).map(address).collect();
+        let start = Millis(1_000);
+        let audit =
+            Audit::begin((subject(segments), TIMES), of(seed), (6, &firsts), start).unwrap();
+        Self { audit, provider, kinds: kinds.to_vec(), now: start, salt: [9; 32] }
+    }
+
+    fn kind(&self, verifier: Address) -> Kind {
+        self.kinds[usize::from(verifier.as_bytes()[0])]
+    }
+
+    fn apply(&mut self, input: Input) -> Result<(), Refusal> {
+        let before = self.audit.clone();
+        let result = self.audit.apply(input, self.now);
+        if result.is_err() {
+            assert_eq!(self.audit, before, "what is refused changes nothing");
+        }
+        result
+    }
+
+    /// What a verifier would answer, if it answers; and whether it has something to seal.
+    fn found(&self, verifier: Address, index: SegmentIndex) -> Option<End> {
+        let served = index.0 == 0 || !self.provider.withheld.contains(&index.0);
+        match self.kind(verifier) {
+            Kind::Honest => served.then(|| End::of(&truth(index))),
+            Kind::Friend | Kind::Sealer => Some(End::of(&self.provider.leaf(index))),
+            Kind::Lazy => {
+                let open = self.audit.leaves.get(&index).map(End::of);
+                Some(open.unwrap_or(End { bytes_out: 99, ..End::of(&truth(index)) }))
+            }
+            Kind::Denier => (index.0 == 0).then(|| End::of(&truth(index))),
+            Kind::Silent => None,
+        }
+    }
+
+    fn answer(&mut self, seat: &Seat) {
+        let verifier = seat.verifier;
+        if self.kind(verifier) == Kind::Silent {
+            return;
+        }
+        let reply = |index: SegmentIndex| match self.found(verifier, index) {
+            None => Reply::Unserved,
+            Some(end) => {
+                let Subject { chain, lease, .. } = self.audit.subject;
+                let answer = Answer::new(&self.audit.seed, &end);
+                Reply::Sealed(answer.seal(chain, &lease, index, &verifier, &self.salt))
+            }
+        };
+        let replies = seat.duties.iter().map(|duty| (duty.index, reply(duty.index))).collect();
+        self.apply(Input::Answered { verifier, replies }).unwrap();
+    }
+
+    fn reveal(&mut self, seat: &Seat) {
+        let verifier = seat.verifier;
+        if self.kind(verifier) == Kind::Sealer || !seat.is_sealed() {
+            return;
+        }
+        // A lazy one sealed a guess before anything was open.
+        let sealed = seat.duties.iter().filter(|duty| matches!(duty.said, Said::Sealed(_)));
+        let candidates = |index| {
+            let guess = End { bytes_out: 99, ..End::of(&truth(index)) };
+            [guess, End::of(&truth(index)), End::of(&self.provider.leaf(index))]
+        };
+        let open = |duty: &Duty| {
+            let Said::Sealed(seal) = duty.said else { panic!("sealed") };
+            let Subject { chain, lease, .. } = self.audit.subject;
+            let mut ends = candidates(duty.index).into_iter();
+            let answer = ends.find_map(|end| {
+                let answer = Answer::new(&self.audit.seed, &end);
+                let own = answer.seal(chain, &lease, duty.index, &verifier, &self.salt);
+                (own == seal).then_some(answer)
+            });
+            let before = duty.index.0.checked_sub(1).map(|it| self.provider.leaf(SegmentIndex(it)));
+            Reveal { index: duty.index, answer: answer.unwrap(), salt: self.salt, before }
+        };
+        let reveals = sealed.map(open).collect();
+        self.apply(Input::Revealed { verifier, reveals }).unwrap();
+    }
+
+    fn running(&self) -> Vec<Seat> {
+        self.audit.running().cloned().collect()
+    }
+
+    fn tick(&mut self) {
+        self.now = self.audit.deadline().unwrap();
+        self.apply(Input::Ticked).unwrap();
+    }
+
+    /// The point after so many units of a segment, as the one or the other has it.
+    fn point(&self, index: SegmentIndex, unit: u64, faked: bool) -> Digest {
+        let before = truth(SegmentIndex(index.0 - 1));
+        let begin = Point::begin(&before);
+        let units = self.audit.subject.part.extent.steps_of(index).unwrap();
+        if unit == units.start {
+            return begin.digest();
+        }
+        if unit > units.end {
+            return End::of(&segment(index, faked)).digest();
+        }
+        // What is faked becomes false at the third step.
+        let wrong = faked && unit > units.start + 2;
+        begin
+            .step(
+                ArtifactId::of(&[unit.to_le_bytes().as_slice(), &[u8::from(wrong)]].concat()),
+                b"",
+            )
+            .digest()
+    }
+
+    fn dispute(&mut self, dispute: &Dispute) {
+        let index = dispute.index;
+        let faked = self.provider.faked.contains(&index.0);
+        let knows = match dispute.by {
+            Challenger::Verifier(verifier) => self.kind(verifier) == Kind::Honest,
+            Challenger::Client => true,
+        };
+        let Some(dissection) = &dispute.dissection else {
+            assert_eq!(index.0, 0);
+            return self.show(knows, End::of(&truth(index)).digest());
+        };
+        match (dissection.ended, dissection.turn()) {
+            (Some(Ended::Narrowed(step)), _) => {
+                let after = self.point(index, step.number + 1, false);
+                self.show(knows, after);
+            }
+            (_, Some(Side::Provider)) if self.provider.moves => {
+                let ends = dissection.ends();
+                let points = ends.iter().map(|unit| self.point(index, *unit, faked)).collect();
+                self.apply(Input::Moved(Move::State(points))).unwrap();
+            }
+            (_, Some(Side::Challenger)) => {
+                let stated = dissection.stated.clone().unwrap();
+                let ends = dissection.ends();
+                let differs =
+                    |(unit, point): (&u64, &Digest)| self.point(index, *unit, false) != *point;
+                let interval = ends.iter().zip(&stated).position(differs).unwrap_or(0);
+                let interval = u8::try_from(interval).unwrap();
+                self.apply(Input::Moved(Move::Dispute(interval))).unwrap();
+            }
+            _ => self.tick(),
+        }
+    }
+
+    /// Who runs nothing has nothing to show.
+    fn show(&mut self, knows: bool, after: Digest) {
+        if knows {
+            self.apply(Input::Shown { after }).unwrap();
+        } else {
+            self.tick();
+        }
+    }
+
+    /// Plays until the end; how many turns that took.
+    fn play(&mut self) -> Finding {
+        for _ in 0..400 {
+            self.now = self.now.plus(Millis(1));
+            match self.audit.phase.clone() {
+                Phase::Answering => {
+                    for seat in self.running() {
+                        self.answer(&seat);
+                    }
+                    if self.audit.phase == Phase::Answering {
+                        self.tick();
+                    }
+                }
+                Phase::Opening if self.provider.opens => {
+                    let wanted = self.running();
+                    let duties = wanted.iter().flat_map(|seat| &seat.duties);
+                    let sealed = duties.filter(|duty| matches!(duty.said, Said::Sealed(_)));
+                    let indexes: BTreeSet<_> = sealed.map(|duty| duty.index).collect();
+                    let hidden = indexes.iter().filter(|it| !self.audit.leaves.contains_key(it));
+                    let leaves = hidden.map(|index| self.provider.leaf(*index)).collect();
+                    self.apply(Input::Opened { leaves }).unwrap();
+                }
+                Phase::Revealing => {
+                    for seat in self.running() {
+                        self.reveal(&seat);
+                    }
+                    if self.audit.phase == Phase::Revealing {
+                        self.tick();
+                    }
+                }
+                Phase::Disputing(dispute) => self.dispute(&dispute),
+                Phase::Drawing => {
+                    let known: BTreeSet<_> = self.audit.known().collect();
+                    let all = (0u8..).take(self.kinds.len()).map(address);
+                    let others: Vec<_> = all.skip(self.kinds.len() - 3).collect();
+                    assert!(others.iter().all(|it| !known.contains(it)));
+                    self.audit.draw_others(of(77), &others, self.now).unwrap();
+                }
+                Phase::Opening | Phase::Objecting => self.tick(),
+                Phase::Decided(finding) => return finding,
+            }
+        }
+        panic!("it never ends: {:?}", self.audit);
+    }
+}
+
+use Kind::{Denier, Friend, Honest, Lazy, Sealer, Silent};
+
+#[test]
+fn what_all_have_checked_is_upheld_and_paid() {
+    let mut world = World::new(24, Provider::honest(), &[Honest; 9], 1);
+    assert_eq!(world.play(), Finding::Upheld);
+    assert_eq!(world.audit.draws, 1);
+    let checked: u32 = world.audit.tally().values().map(|it| it.checked).sum();
+    let drawn = world.audit.drawn();
+    let unpaid = [SegmentIndex(0), SegmentIndex(24)];
+    let hidden = drawn.iter().filter(|it| !unpaid.contains(it)).count();
+    assert_eq!(usize::try_from(checked).unwrap(), hidden);
+    assert!(drawn.contains(&SegmentIndex(0)), "the beginning is always repeated");
+}
+
+#[test]
+fn a_false_segment_that_is_drawn_is_narrowed_to_its_step_and_refuted() {
+    for faked in 1..=24 {
+        let mut world = World::new(24, Provider::faking(faked), &[Honest; 9], 1);
+        let index = SegmentIndex(faked);
+        let finding = world.play();
+        if world.audit.drawn().contains(&index) {
+            let Finding::Refuted(Fault::Wrong { finder: Challenger::Verifier(finder), index: at }) =
+                finding
+            else {
+                panic!("{faked}: {finding:?}")
+            };
+            assert_eq!(at, index);
+            assert!(world.audit.tally()[&finder].finder);
+        } else {
+            assert_eq!(finding, Finding::Upheld, "nobody looked at segment {faked}");
+        }
+    }
+}
+
+#[test]
+fn a_false_beginning_is_refuted_also_if_no_segment_was_served() {
+    let mut provider = Provider::faking(0);
+    provider.withheld = (1..=24).collect();
+    let finding = World::new(24, provider, &[Honest; 9], 1).play();
+    let fault = matches!(finding, Finding::Refuted(Fault::Wrong { index: SegmentIndex(0), .. }));
+    assert!(fault, "{finding:?}");
+}
+
+#[test]
+fn what_is_served_to_nobody_is_drawn_again_and_refuted() {
+    let drawn = World::new(24, Provider::honest(), &[Honest; 9], 1).audit.drawn();
+    let withheld = drawn.iter().map(|it| it.0).find(|it| *it > 0).unwrap();
+    let provider = Provider { withheld: BTreeSet::from([withheld]), ..Provider::faking(withheld) };
+    let mut world = World::new(24, provider, &[Honest; 9], 1);
+    let index = SegmentIndex(withheld);
+    assert_eq!(world.play(), Finding::Refuted(Fault::Unserved { index }));
+    assert_eq!(world.audit.draws, 2);
+}
+
+#[test]
+fn one_verifier_that_denies_proves_nothing_and_two_friends_do_not_hide_it() {
+    // All of the first draw deny, one of the others does, too.
+    let mut kinds = [Denier; 9];
+    kinds[7..].fill(Honest);
+    assert_eq!(World::new(24, Provider::honest(), &kinds, 1).play(), Finding::Upheld);
+    let mut kinds = [Denier; 9];
+    kinds[6] = Honest;
+    let finding = World::new(24, Provider::honest(), &kinds, 1).play();
+    assert!(matches!(finding, Finding::Refuted(Fault::Unserved { .. })), "two of three say so");
+}
+
+#[test]
+fn an_open_leaf_is_never_drawn_again() {
+    let mut kinds = [Sealer; 9];
+    kinds[6..].fill(Honest);
+    let mut world = World::new(24, Provider::honest(), &kinds, 1);
+    assert_eq!(world.play(), Finding::Upheld);
+    let of_draw = |draw| {
+        let seats = world.audit.seats.iter().filter(move |seat| seat.draw == draw);
+        seats.flat_map(|seat| &seat.duties).map(|duty| duty.index.0).filter(|it| *it > 0)
+    };
+    let (first, second): (BTreeSet<_>, BTreeSet<_>) = (of_draw(1).collect(), of_draw(2).collect());
+    assert!(first.is_disjoint(&second), "{first:?} {second:?}");
+    assert_eq!(first.len(), second.len(), "each has another");
+    // A lazy one has nothing to copy.
+    kinds[6..].fill(Lazy);
+    assert_ne!(World::new(24, Provider::faking(3), &kinds, 1).play(), Finding::Upheld);
+}
+
+#[test]
+fn without_another_segment_nobody_can_tell() {
+    let mut kinds = [Sealer; 9];
+    kinds[6..].fill(Honest);
+    let mut world = World::new(1, Provider::honest(), &kinds, 1);
+    assert_eq!(world.play(), Finding::Inconclusive);
+}
+
+#[test]
+fn what_nobody_checks_is_not_upheld() {
+    for kind in [Silent, Lazy, Sealer] {
+        let finding = World::new(24, Provider::honest(), &[kind; 9], 1).play();
+        assert_eq!(finding, Finding::Inconclusive, "{kind:?}");
+    }
+}
+
+#[test]
+fn leaves_that_stay_shut_refute() {
+    let provider = Provider { opens: false, ..Provider::honest() };
+    let finding = World::new(24, provider, &[Honest; 9], 1).play();
+    assert_eq!(finding, Finding::Refuted(Fault::Unopened));
+}
+
+#[test]
+fn a_provider_that_leaves_a_dispute_has_lost_it() {
+    let drawn = World::new(24, Provider::honest(), &[Honest; 9], 1).audit.drawn();
+    let faked = drawn.iter().map(|it| it.0).find(|it| *it > 0).unwrap();
+    let provider = Provider { moves: false, ..Provider::faking(faked) };
+    let finding = World::new(24, provider, &[Honest; 9], 1).play();
+    assert!(matches!(finding, Finding::Refuted(Fault::Wrong { .. })), "{finding:?}");
+}
+
+#[test]
+fn who_guesses_loses_its_pledge_and_its_fees() {
+    let mut kinds = [Honest; 9];
+    kinds[0] = Lazy;
+    let mut world = World::new(24, Provider::honest(), &kinds, 1);
+    assert_eq!(world.play(), Finding::Upheld, "others have checked what is missing");
+    let tally = world.audit.tally();
+    assert!(tally[&address(0)].forfeited > 0);
+    assert_eq!(tally[&address(0)].checked, 0);
+    let honest = tally.iter().filter(|(who, _)| **who != address(0));
+    assert!(honest.into_iter().all(|(_, it)| it.forfeited == 0));
+}
+
+#[test]
+fn a_client_objects_once_and_is_right_or_pays() {
+    let subject = subject(24);
+    for (faked, finding) in [
+        (
+            true,
+            Finding::Refuted(Fault::Wrong { finder: Challenger::Client, index: SegmentIndex(5) }),
+        ),
+        (false, Finding::Upheld),
+    ] {
+        let provider = if faked { Provider::faking(5) } else { Provider::honest() };
+        let audit = Audit::unaudited((subject, TIMES), Millis(0));
+        let claimed = provider.leaf(SegmentIndex(5));
+        let before = Some(truth(SegmentIndex(4)));
+        let now = Millis(1);
+        let mut world = World { audit, provider, kinds: Vec::new(), now, salt: [9; 32] };
+        world.apply(Input::Objected { before: None, claimed }).unwrap_err();
+        world.apply(Input::Objected { before, claimed }).unwrap();
+        assert_eq!(world.play(), finding);
+        assert!(world.audit.objected);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let mut world = World::new(24, Provider::honest(), &[Honest; 9], 1);
+    let seat = world.running()[0].clone();
+    let verifier = seat.verifier;
+    assert_eq!(world.apply(Input::Ticked), Err(Refusal::Time));
+    assert_eq!(world.apply(Input::Opened { leaves: Vec::new() }), Err(Refusal::Phase));
+    assert_eq!(world.apply(Input::Shown { after: Digest([0; 32]) }), Err(Refusal::Phase));
+    let none = std::collections::BTreeMap::new();
+    let empty = Input::Answered { verifier, replies: none.clone() };
+    assert_eq!(world.apply(empty), Err(Refusal::Subject));
+    let stranger = Input::Answered { verifier: address(99), replies: none };
+    assert_eq!(world.apply(stranger), Err(Refusal::Verifier));
+    let all = seat.duties.iter().map(|duty| (duty.index, Reply::Unserved)).collect();
+    let lacks = seat.duties.iter().any(|duty| duty.index.0 == 0);
+    let said = world.apply(Input::Answered { verifier, replies: all });
+    assert_eq!(said, if lacks { Err(Refusal::Subject) } else { Ok(()) });
+    world.now = world.audit.deadline().unwrap();
+    world.answer_late(&seat);
+}
+
+impl World {
+    fn answer_late(&mut self, seat: &Seat) {
+        let replies = seat.duties.iter().map(|duty| (duty.index, Reply::Sealed(Digest([0; 32]))));
+        let input = Input::Answered { verifier: seat.verifier, replies: replies.collect() };
+        assert_eq!(self.apply(input), Err(Refusal::Time));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn an_honest_provider_is_never_refuted_if_two_of_three_others_are_reached(
+        firsts in prop::collection::vec(0usize..6, 1..6),
+        (odd, place) in (0usize..6, 0usize..3),
+        (segments, seed) in (1u32..40, any::<u64>()),
+    ) {
+        let mut others = [Honest; 3];
+        others[place] = KINDS[odd];
+        let kinds: Vec<_> = firsts.iter().map(|it| KINDS[*it]).chain(others).collect();
+        let finding = World::new(segments, Provider::honest(), &kinds, seed).play();
+        prop_assert!(!matches!(finding, Finding::Refuted(_)), "{:?} {:?}", kinds, finding);
+    }
+
+    #[test]
+    fn what_an_honest_verifier_found_false_is_refuted_and_honesty_costs_nothing(
+        kinds in prop::collection::vec(0usize..6, 4..9),
+        faked in prop::collection::btree_set(0u32..20, 0..20),
+        withheld in prop::collection::btree_set(0u32..20, 0..6),
+        (opens, moves, seed) in (any::<bool>(), any::<bool>(), any::<u64>()),
+    ) {
+        let kinds: Vec<_> = kinds.into_iter().map(|it| KINDS[it]).collect();
+        let provider = Provider { faked, withheld, opens, moves };
+        let mut world = World::new(19, provider.clone(), &kinds, seed);
+        let finding = world.play();
+        for seat in world.audit.seats.iter().filter(|it| world.kind(it.verifier) == Honest) {
+            for duty in &seat.duties {
+                prop_assert_ne!(duty.said, Said::Dismissed, "an honest objection was lost");
+                let false_one = provider.faked.contains(&duty.index.0);
+                prop_assert!(!(false_one && duty.said == Said::Agreed));
+                if false_one && matches!(duty.said, Said::Objected(_)) {
+                    prop_assert!(matches!(finding, Finding::Refuted(_)), "{:?}", finding);
+                }
+            }
+        }
+        if finding == Finding::Upheld {
+            let agreed = world.audit.seats.iter().flat_map(|seat| &seat.duties);
+            let agreed: BTreeSet<_> =
+                agreed.filter(|it| it.said == Said::Agreed).map(|it| it.index).collect();
+            prop_assert!(world.audit.drawn().is_subset(&agreed), "all that was drawn last is checked");
+        }
+        if let Finding::Refuted(Fault::Wrong { index, .. }) = finding {
+            prop_assert!(provider.faked.contains(&index.0) || !provider.moves, "a true segment was refuted");
+        }
+    }
+}
