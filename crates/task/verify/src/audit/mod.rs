@@ -130,7 +130,7 @@ pub enum Phase {
     /// Verifiers open their seals.
     Revealing,
     /// One objection is heard.
-    Disputing(Dispute),
+    Disputing(Box<Dispute>),
     /// Others are drawn, by a later beacon.
     Drawing,
     /// The client may object.
@@ -200,8 +200,9 @@ impl Audit {
     pub fn deadline(&self) -> Option<Millis> {
         match &self.phase {
             Phase::Drawing | Phase::Decided(_) => None,
-            Phase::Disputing(Dispute { dissection: Some(it), .. }) if it.ended.is_none() => {
-                it.deadline()
+            Phase::Disputing(dispute) => {
+                let runs = dispute.dissection.as_ref().filter(|it| it.ended.is_none());
+                runs.map_or(Some(self.until), Dissection::deadline)
             }
             _ => Some(self.until),
         }

@@ -247,9 +247,8 @@ impl Audit {
     }
 
     fn moved(&mut self, said: Move, now: Millis) -> Result<(), Refusal> {
-        let Phase::Disputing(Dispute { dissection: Some(dissection), .. }) = &mut self.phase else {
-            return Err(Refusal::Phase);
-        };
+        let Phase::Disputing(dispute) = &mut self.phase else { return Err(Refusal::Phase) };
+        let dissection = dispute.dissection.as_mut().ok_or(Refusal::Phase)?;
         if dissection.apply(said, now)?.is_some() {
             self.until = now.plus(self.times.showing);
         }
@@ -257,9 +256,8 @@ impl Audit {
     }
 
     fn shown(&mut self, after: Digest, now: Millis) -> Result<(), Refusal> {
-        let Phase::Disputing(Dispute { index, dissection, .. }) = &self.phase else {
-            return Err(Refusal::Phase);
-        };
+        let Phase::Disputing(dispute) = &self.phase else { return Err(Refusal::Phase) };
+        let Dispute { index, dissection, .. } = &**dispute;
         let claimed = match dissection {
             None => self.leaves.get(index).map(|leaf| End::of(leaf).digest()),
             Some(Dissection { ended: Some(Ended::Narrowed(step)), .. }) => Some(step.claimed),
@@ -276,8 +274,8 @@ impl Audit {
             Phase::Answering => self.close_answers(now),
             Phase::Opening => self.decide(Finding::Refuted(Fault::Unopened)),
             Phase::Revealing => self.go_on(now),
-            Phase::Disputing(Dispute { dissection, .. }) => {
-                let ended = dissection.as_mut().and_then(|it| it.tick(now));
+            Phase::Disputing(dispute) => {
+                let ended = dispute.dissection.as_mut().and_then(|it| it.tick(now));
                 self.heard(ended == Some(Ended::Silent(Side::Provider)), now);
             }
             Phase::Objecting => self.decide(Finding::Upheld),
@@ -318,12 +316,13 @@ impl Audit {
         let dissection = before.zip(self.leaves.get(&index)).and_then(|(before, claimed)| {
             Dissection::open(extent, &before, claimed, now, clock).ok()
         });
-        self.enter(Phase::Disputing(Dispute { by, index, dissection }), now);
+        self.enter(Phase::Disputing(Box::new(Dispute { by, index, dissection })), now);
     }
 
     /// An objection is over: the provider has lost, or the challenger.
     fn heard(&mut self, won: bool, now: Millis) {
-        let Phase::Disputing(Dispute { by, index, .. }) = self.phase else { return };
+        let Phase::Disputing(dispute) = &self.phase else { return };
+        let Dispute { by, index, .. } = **dispute;
         if won {
             return self.decide(Finding::Refuted(Fault::Wrong { finder: by, index }));
         }

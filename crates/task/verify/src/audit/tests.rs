@@ -301,7 +301,7 @@ impl World {
     }
 }
 
-use Kind::{Denier, Friend, Honest, Lazy, Sealer, Silent};
+use Kind::{Denier, Honest, Lazy, Sealer, Silent};
 
 #[test]
 fn what_all_have_checked_is_upheld_and_paid() {
@@ -357,7 +357,7 @@ fn what_is_served_to_nobody_is_drawn_again_and_refuted() {
 }
 
 #[test]
-fn one_verifier_that_denies_proves_nothing_and_two_friends_do_not_hide_it() {
+fn of_three_others_one_that_denies_proves_nothing_and_two_do() {
     // All of the first draw deny, one of the others does, too.
     let mut kinds = [Denier; 9];
     kinds[7..].fill(Honest);
