@@ -237,7 +237,7 @@ impl Audit {
         self.expect(&Phase::Objecting)?;
         let (index, part) = (claimed.index, self.subject.part);
         let given = index == part.first && index != BEGINNING;
-        if self.objected || given || index > part.last || !follows(before, index) {
+        if given || index > part.last || !follows(before, index) {
             return Err(Refusal::Subject);
         }
         self.objected = true;
@@ -293,7 +293,7 @@ impl Audit {
         });
         if let Some((verifier, index, before)) = objection {
             self.dispute(Challenger::Verifier(verifier), index, before, now);
-        } else if let Some(index) = self.unserved(SILENT).filter(|_| self.draws > 1) {
+        } else if let Some(index) = self.unserved(SILENT) {
             self.decide(Finding::Refuted(Fault::Unserved { index }));
         } else if self.missing().is_empty() && !self.lacking {
             self.enter(Phase::Objecting, now);

@@ -69,7 +69,7 @@ impl Seat {
         self.duties.push(Duty { index, paid, said: Said::Nothing });
     }
 
-    fn has(&self, index: SegmentIndex) -> bool {
+    pub(super) fn has(&self, index: SegmentIndex) -> bool {
         self.duties.iter().any(|duty| duty.index == index)
     }
 

@@ -8,7 +8,7 @@ use crate::trace::Extent;
 use opengpu_crypto::{Digest, hash};
 use opengpu_types::{ArtifactId, Metered, TaskId};
 use proptest::prelude::*;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const STEPS: u64 = 4;
 const TIMES: Times = Times {
@@ -155,11 +155,26 @@ impl World {
         self.apply(Input::Answered { verifier, replies }).unwrap();
     }
 
+    fn open(&mut self) {
+        let seats = self.running();
+        let duties = seats.iter().flat_map(|seat| &seat.duties);
+        let sealed = duties.filter(|duty| matches!(duty.said, Said::Sealed(_)));
+        let indexes: BTreeSet<_> = sealed.map(|duty| duty.index).collect();
+        let hidden = indexes.iter().filter(|it| !self.audit.leaves.contains_key(it));
+        let leaves = hidden.map(|index| self.provider.leaf(*index)).collect();
+        self.apply(Input::Opened { leaves }).unwrap();
+    }
+
     fn reveal(&mut self, seat: &Seat) {
         let verifier = seat.verifier;
-        if self.kind(verifier) == Kind::Sealer || !seat.is_sealed() {
-            return;
+        if self.kind(verifier) != Kind::Sealer && seat.is_sealed() {
+            let reveals = self.reveals(seat);
+            self.apply(Input::Revealed { verifier, reveals }).unwrap();
         }
+    }
+
+    fn reveals(&self, seat: &Seat) -> Vec<Reveal> {
+        let verifier = seat.verifier;
         // A lazy one sealed a guess before anything was open.
         let sealed = seat.duties.iter().filter(|duty| matches!(duty.said, Said::Sealed(_)));
         let candidates = |index| {
@@ -178,8 +193,7 @@ impl World {
             let before = duty.index.0.checked_sub(1).map(|it| self.provider.leaf(SegmentIndex(it)));
             Reveal { index: duty.index, answer: answer.unwrap(), salt: self.salt, before }
         };
-        let reveals = sealed.map(open).collect();
-        self.apply(Input::Revealed { verifier, reveals }).unwrap();
+        sealed.map(open).collect()
     }
 
     fn running(&self) -> Vec<Seat> {
@@ -268,15 +282,7 @@ impl World {
                         self.tick();
                     }
                 }
-                Phase::Opening if self.provider.opens => {
-                    let wanted = self.running();
-                    let duties = wanted.iter().flat_map(|seat| &seat.duties);
-                    let sealed = duties.filter(|duty| matches!(duty.said, Said::Sealed(_)));
-                    let indexes: BTreeSet<_> = sealed.map(|duty| duty.index).collect();
-                    let hidden = indexes.iter().filter(|it| !self.audit.leaves.contains_key(it));
-                    let leaves = hidden.map(|index| self.provider.leaf(*index)).collect();
-                    self.apply(Input::Opened { leaves }).unwrap();
-                }
+                Phase::Opening if self.provider.opens => self.open(),
                 Phase::Revealing => {
                     for seat in self.running() {
                         self.reveal(&seat);
@@ -454,33 +460,212 @@ fn a_client_objects_once_and_is_right_or_pays() {
     }
 }
 
-#[test]
-fn what_does_not_fit_is_refused() {
+/// A world in which the first draw has answered.
+fn answered() -> World {
     let mut world = World::new(24, Provider::honest(), &[Honest; 9], 1);
-    let seat = world.running()[0].clone();
-    let verifier = seat.verifier;
+    for seat in world.running() {
+        world.answer(&seat);
+    }
+    world
+}
+
+/// A world in which the leaves of the first draw are open.
+fn opened() -> World {
+    let mut world = answered();
+    world.open();
+    world
+}
+
+#[test]
+fn answers_that_do_not_fit_are_refused() {
+    let mut world = World::new(24, Provider::honest(), &[Honest; 9], 1);
     assert_eq!(world.apply(Input::Ticked), Err(Refusal::Time));
     assert_eq!(world.apply(Input::Opened { leaves: Vec::new() }), Err(Refusal::Phase));
     assert_eq!(world.apply(Input::Shown { after: Digest([0; 32]) }), Err(Refusal::Phase));
-    let none = std::collections::BTreeMap::new();
-    let empty = Input::Answered { verifier, replies: none.clone() };
-    assert_eq!(world.apply(empty), Err(Refusal::Subject));
-    let stranger = Input::Answered { verifier: address(99), replies: none };
+    let stranger = Input::Answered { verifier: address(99), replies: BTreeMap::new() };
     assert_eq!(world.apply(stranger), Err(Refusal::Verifier));
-    let all = seat.duties.iter().map(|duty| (duty.index, Reply::Unserved)).collect();
-    let lacks = seat.duties.iter().any(|duty| duty.index.0 == 0);
-    let said = world.apply(Input::Answered { verifier, replies: all });
-    assert_eq!(said, if lacks { Err(Refusal::Subject) } else { Ok(()) });
+    let seats = world.running();
+    let begins = seats.iter().find(|seat| seat.has(SegmentIndex(0))).unwrap();
+    let all = |seat: &Seat, reply| seat.duties.iter().map(|duty| (duty.index, reply)).collect();
+    let verifier = begins.verifier;
+    for replies in [BTreeMap::new(), all(begins, Reply::Unserved)] {
+        let input = Input::Answered { verifier, replies };
+        assert_eq!(world.apply(input), Err(Refusal::Subject), "nobody serves the beginning");
+    }
+    let sealed = all(begins, Reply::Sealed(Digest([0; 32])));
+    let input = Input::Answered { verifier, replies: sealed };
+    world.apply(input.clone()).unwrap();
+    assert_eq!(world.apply(input.clone()), Err(Refusal::Verifier), "once");
     world.now = world.audit.deadline().unwrap();
-    world.answer_late(&seat);
+    assert_eq!(world.apply(input), Err(Refusal::Time));
 }
 
-impl World {
-    fn answer_late(&mut self, seat: &Seat) {
-        let replies = seat.duties.iter().map(|duty| (duty.index, Reply::Sealed(Digest([0; 32]))));
-        let input = Input::Answered { verifier: seat.verifier, replies: replies.collect() };
-        assert_eq!(self.apply(input), Err(Refusal::Time));
+#[test]
+fn leaves_are_opened_as_far_as_they_were_sealed_and_each_once() {
+    let mut world = answered();
+    assert_eq!(world.audit.phase, Phase::Opening);
+    let drawn: Vec<_> = world.audit.drawn().into_iter().map(truth).collect();
+    let other = (1..24).map(SegmentIndex).find(|it| !world.audit.drawn().contains(it)).unwrap();
+    for leaves in [vec![], vec![drawn[0], drawn[0]], vec![drawn[0], truth(other)]] {
+        assert_eq!(world.apply(Input::Opened { leaves }), Err(Refusal::Subject));
     }
+    world.apply(Input::Opened { leaves: drawn[..2].to_vec() }).unwrap();
+    assert_eq!(world.audit.phase, Phase::Opening, "some are left");
+    let again = Input::Opened { leaves: drawn[1..].to_vec() };
+    assert_eq!(world.apply(again), Err(Refusal::Subject));
+    world.apply(Input::Opened { leaves: drawn[2..].to_vec() }).unwrap();
+    assert_eq!(world.audit.phase, Phase::Revealing);
+}
+
+#[test]
+fn only_what_was_sealed_is_revealed_and_an_objection_shows_the_leaf_before() {
+    let mut world = opened();
+    let seat = world.running().into_iter().find(|seat| !seat.has(SegmentIndex(0))).unwrap();
+    let (verifier, salt, index) = (seat.verifier, world.salt, seat.duties[0].index);
+    let reveal = world.reveals(&seat);
+    let told = |reveals| Input::Revealed { verifier, reveals };
+    assert_eq!(world.apply(told(Vec::new())), Err(Refusal::Subject));
+    let more = Reveal { index: SegmentIndex(99), ..reveal[0] };
+    let both = [reveal.clone(), vec![more]].concat();
+    assert_eq!(world.apply(told(both)), Err(Refusal::Subject), "it was not asked for that");
+    let other = Reveal { answer: Answer(Digest([0; 32])), ..reveal[0] };
+    assert_eq!(world.apply(told(vec![other])), Err(Refusal::Seal));
+    assert_eq!(world.apply(told(vec![Reveal { salt: [0; 32], ..reveal[0] }])), Err(Refusal::Seal));
+
+    // Another answer, sealed in time.
+    let Subject { chain, lease, .. } = world.audit.subject;
+    let answer = Answer(Digest([5; 32]));
+    let seal = answer.seal(chain, &lease, index, &verifier, &salt);
+    world.audit.seat(verifier).unwrap().duties[0].said = Said::Sealed(seal);
+    let objection = |before| told(vec![Reveal { index, answer, salt, before }]);
+    let before = SegmentIndex(index.0 - 1);
+    for wrong in [None, Some(truth(index))] {
+        assert_eq!(world.apply(objection(wrong)), Err(Refusal::Subject));
+    }
+    world.apply(objection(Some(truth(before)))).unwrap();
+    assert!(world.audit.leaves.contains_key(&before), "now everybody knows it");
+    assert_eq!(world.audit.tally()[&verifier].returned, 1, "not heard yet");
+}
+
+#[test]
+fn a_client_disputes_what_the_lease_executed_and_nothing_else() {
+    let subject = subject(24);
+    let later = Part { first: SegmentIndex(4), ..subject.part };
+    let ends = Part { last: SegmentIndex(9), ..later };
+    let subject = Subject { part: ends, ..subject };
+    let audit = Audit::unaudited((subject, TIMES), Millis(0));
+    let (provider, kinds, salt) = (Provider::honest(), Vec::new(), [9; 32]);
+    let mut world = World { audit, provider, kinds, now: Millis(1), salt };
+    let objects = |before: u32, claimed: u32| Input::Objected {
+        before: Some(truth(SegmentIndex(before))),
+        claimed: truth(SegmentIndex(claimed)),
+    };
+    for (before, claimed) in [(3, 4), (9, 10), (4, 6)] {
+        assert_eq!(world.apply(objects(before, claimed)), Err(Refusal::Subject));
+    }
+    world.apply(objects(4, 5)).unwrap();
+}
+
+#[test]
+fn who_shows_the_unit_has_time_for_it_from_the_last_move_on() {
+    let audit = Audit::unaudited((subject(24), TIMES), Millis(0));
+    let (provider, kinds) = (Provider::faking(5), Vec::new());
+    let mut world = World { audit, provider, kinds, now: Millis(1), salt: [9; 32] };
+    let (before, claimed) = (Some(truth(SegmentIndex(4))), world.provider.leaf(SegmentIndex(5)));
+    world.apply(Input::Objected { before, claimed }).unwrap();
+    for _ in 0..2 {
+        world.now = world.now.plus(Millis(30));
+        let Phase::Disputing(dispute) = world.audit.phase.clone() else { panic!("a dispute") };
+        world.dispute(&dispute);
+    }
+    assert_eq!(world.audit.deadline(), Some(world.now.plus(TIMES.showing)));
+    world.tick();
+    assert_eq!(world.audit.finding(), Some(Finding::Upheld), "it was not shown");
+}
+
+#[test]
+fn what_is_known_elsewhere_is_repeated_beside_a_segment() {
+    let mut last = 0;
+    for seed in 0..200 {
+        for count in [1, 3, 24] {
+            let audit = World::new(count, Provider::honest(), &[Honest; 9], seed).audit;
+            let begins = audit.seats.iter().find(|seat| seat.has(SegmentIndex(0))).unwrap();
+            let alone = audit.seats.iter().all(|seat| seat.has(SegmentIndex(1)));
+            assert!(alone || !begins.has(SegmentIndex(1)), "it is served the beginning");
+            assert!(audit.seats.iter().all(|seat| seat.duties.iter().any(|duty| duty.paid)));
+            let end = audit.seats.iter().flat_map(|seat| &seat.duties);
+            let end: Vec<_> = end.filter(|duty| duty.index.0 == count).collect();
+            last += end.len();
+            let drawn = crate::draw::segments(&of(seed), &audit.subject.part, 6);
+            assert_eq!(end.len(), usize::from(drawn.contains(&SegmentIndex(count))));
+            assert!(end.iter().all(|duty| duty.paid == (drawn.len() == 1)));
+        }
+    }
+    assert!(last > 200, "{last}");
+}
+
+#[test]
+fn others_repeat_the_beginning_beside_a_segment_that_nobody_has_seen() {
+    // Whoever was drawn for the beginning seals and is silent; all others have checked.
+    let audit = World::new(24, Provider::honest(), &[Honest; 9], 1).audit;
+    let mut kinds = [Honest; 9];
+    let begins = audit.seats.iter().find(|seat| seat.has(SegmentIndex(0))).unwrap();
+    kinds[usize::from(begins.verifier.as_bytes()[0])] = Sealer;
+    for faked in [None, Some(0)] {
+        let provider = faked.map_or_else(Provider::honest, Provider::faking);
+        let mut world = World::new(24, provider, &kinds, 1);
+        let finding = world.play();
+        let wrong =
+            matches!(finding, Finding::Refuted(Fault::Wrong { index: SegmentIndex(0), .. }));
+        assert_eq!(wrong, faked.is_some(), "{finding:?}");
+        let others = world.audit.seats.iter().filter(|seat| seat.draw == 2);
+        for seat in others {
+            assert!(seat.has(SegmentIndex(0)) && seat.duties.len() == begins.duties.len());
+            assert!(seat.duties.iter().all(|duty| duty.paid == (duty.index.0 > 0)));
+        }
+    }
+}
+
+#[test]
+fn the_beginning_alone_is_never_all_that_others_repeat() {
+    let mut world = opened();
+    let seats = world.running();
+    for seat in seats.iter().filter(|seat| !seat.has(SegmentIndex(0))) {
+        world.reveal(seat);
+    }
+    let begins = seats.iter().find(|seat| seat.has(SegmentIndex(0))).unwrap().clone();
+    // Somebody has shown the leaf before, and a neighbour was agreed to.
+    let own = world.audit.seat(begins.verifier).unwrap();
+    own.duties.iter_mut().filter(|it| it.index.0 > 0).for_each(|it| it.said = Said::Agreed);
+    let unseen: Vec<_> =
+        (1..=24).map(SegmentIndex).filter(|it| !world.audit.drawn().contains(it)).collect();
+    let (left, shown) = unseen.split_first().unwrap();
+    world.audit.leaves.extend(shown.iter().map(|index| (*index, truth(*index))));
+    world.tick();
+    assert_eq!(world.audit.phase, Phase::Drawing);
+    world.audit.draw_others(of(7), &[address(7)], world.now).unwrap();
+    assert_eq!(world.audit.drawn(), BTreeSet::from([SegmentIndex(0), *left]), "all else is open");
+}
+
+#[test]
+fn who_is_dismissed_earns_nothing_and_who_was_not_heard_loses_nothing() {
+    let mut world = opened();
+    let seat = world.running()[0].verifier;
+    let mut duty = world.audit.seat(seat).unwrap().duties[0];
+    let mut tally = |said: &[Said]| {
+        let duties = said.iter().map(|said| {
+            duty.said = *said;
+            duty
+        });
+        world.audit.seat(seat).unwrap().duties = duties.collect();
+        world.audit.tally()[&seat]
+    };
+    let earned = Tally { checked: 2, ..Tally::default() };
+    assert_eq!(tally(&[Said::Agreed, Said::Agreed, Said::Unserved]), earned);
+    let lost = Tally { forfeited: 1, ..Tally::default() };
+    assert_eq!(tally(&[Said::Agreed, Said::Dismissed]), lost);
+    let unheard = Tally { checked: 1, returned: 1, ..Tally::default() };
+    assert_eq!(tally(&[Said::Agreed, Said::Objected(None)]), unheard);
 }
 
 proptest! {
