@@ -398,6 +398,13 @@ fn without_another_segment_nobody_can_tell() {
     kinds[6..].fill(Honest);
     let mut world = World::new(1, Provider::honest(), &kinds, 1);
     assert_eq!(world.play(), Finding::Inconclusive);
+    // The same of a part that goes on, in which there is not even a beginning to repeat.
+    let part = Part { first: SegmentIndex(4), last: SegmentIndex(5), ..subject(24).part };
+    let mut world = World::new(24, Provider::honest(), &kinds, 1);
+    let (subject, now) = (Subject { part, ..subject(24) }, world.now);
+    world.audit = Audit::begin((subject, TIMES), of(1), (6, &[address(0)]), now).unwrap();
+    assert_eq!(world.play(), Finding::Inconclusive);
+    assert_eq!(world.audit.draws, 1, "there was nothing to draw");
 }
 
 #[test]
