@@ -16,7 +16,7 @@
 //!   disk did not take is not sent ([`Answer::Unkept`]); a last word that it does not take is given up
 //!   after some tries, and no lease is taken while the disk is full.
 //! - Nothing runs and nothing is bid while the chain has other offers than the agent is set up with
-//!   ([`announcing`]).
+//!   (`announcing`).
 //! - A lease that a client does not brief is given back as such, in time for a short one not to be
 //!   late; one that it briefs wrongly is given back at once, and nobody is to blame.
 
