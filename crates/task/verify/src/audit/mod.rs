@@ -2,26 +2,27 @@
 //!
 //! ```text
 //!   drawn ─► Answering ─► Opening ─► Revealing ─► an objection? ─yes─► Disputing ─won─► refuted
-//!              ▲            │ silence                │ no      ▲          │
-//!              │            ▼                        ▼         └───lost───┘
-//!              │         refuted            all that was drawn is checked?
-//!              │                               │ no        │ yes
-//!              └── Drawing: others ◄── first ──┤           ▼
-//!                                              │       Objecting ─► upheld, or Disputing
-//!                              second: two of them were not served: refuted, otherwise inconclusive
+//!            ▲  ▲   │       │ silence                │ no      ▲          │
+//!            │  │   ▼       ▼                        ▼         └───lost───┘
+//!            │ Posting   refuted            all that was drawn is checked?
+//!            │      │ silence                  │ no        │ yes
+//!            │      ▼                          │           ▼
+//!            │   refuted                       │       Objecting ─► upheld, or Disputing
+//!            └── Drawing: others ◄──── first ──┴─ second ─► inconclusive
 //! ```
 //!
 //! - What is upheld was checked: whoever says nothing has not agreed, and nobody votes where the referee can
 //!   decide.
 //! - The beginning of a run is repeated in every audit of it, also if no segment was served.
-//! - What was not served is drawn again for others, and a provider that serves two of them as little as the
-//!   first is refuted. A verifier alone proves no silence, and nothing is upheld while it is unanswered.
+//! - Nobody can prove that it was not served. What was not served is drawn again for others, and what one of
+//!   them was not served the provider posts on chain, or it is refuted: whoever has the state can post it, so
+//!   no number of liars refutes an honest provider.
 //! - A leaf that is open can be copied, so it is never drawn again: another segment takes its place.
 //! - Time is an input, and silence an answer. What is refused changes nothing, so that a message that comes
 //!   late or twice is harmless.
 //!
-//! Pure. Whoever keeps an [`Audit`] knows the accounts: it checks signatures, openings against the root and
-//! what the referee executes, and moves the money that [`Audit::tally`] tells.
+//! Pure. Whoever keeps an [`Audit`] knows the accounts: it checks signatures, openings against the root,
+//! what is posted and what the referee executes, and moves the money that [`Audit::tally`] tells.
 
 mod error;
 mod rules;
@@ -33,7 +34,7 @@ pub use rules::{Input, Reply, Reveal};
 pub use seats::{Duty, Said, Seat};
 pub use tally::Tally;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use opengpu_crypto::Seed;
 use opengpu_types::{Address, ChainId, LeaseId, Millis, Segment, SegmentIndex};
@@ -57,6 +58,8 @@ pub struct Subject {
 pub struct Times {
     /// To serve, to repeat and to seal.
     pub answering: Millis,
+    /// To post what others were not served.
+    pub posting: Millis,
     /// To open the leaves of what was sealed.
     pub opening: Millis,
     /// To open the seals.
@@ -88,11 +91,8 @@ pub enum Fault {
         /// About which.
         index: SegmentIndex,
     },
-    /// Two others were not served either.
-    Unserved {
-        /// The first of what they were not served.
-        index: SegmentIndex,
-    },
+    /// What others were not served was not posted either.
+    Unposted,
     /// Leaves of what was sealed were not opened.
     Unopened,
 }
@@ -125,6 +125,8 @@ pub struct Dispute {
 pub enum Phase {
     /// Verifiers are served, and seal or say that they were not.
     Answering,
+    /// The provider posts what others were not served.
+    Posting,
     /// The provider opens the leaves of what was sealed.
     Opening,
     /// Verifiers open their seals.
@@ -153,6 +155,8 @@ pub struct Audit {
     pub draws: u8,
     /// Those who were drawn, in all draws.
     pub seats: Vec<Seat>,
+    /// Segments whose states before are on chain.
+    pub posted: BTreeSet<SegmentIndex>,
     /// Leaves that are public.
     pub leaves: BTreeMap<SegmentIndex, Segment>,
     /// Whether something was drawn that nobody can check any more.
@@ -188,6 +192,7 @@ impl Audit {
             seed: Seed([0; 32]),
             draws: 0,
             seats: Vec::new(),
+            posted: BTreeSet::new(),
             leaves: BTreeMap::new(),
             lacking: false,
             objected: false,
@@ -236,6 +241,7 @@ impl Audit {
     fn enter(&mut self, phase: Phase, now: Millis) {
         let time = match phase {
             Phase::Answering => self.times.answering,
+            Phase::Posting => self.times.posting,
             Phase::Opening => self.times.opening,
             Phase::Revealing => self.times.revealing,
             Phase::Disputing(_) => self.times.showing,

@@ -11,9 +11,6 @@ use crate::answer::Answer;
 use crate::dissection::{Dissection, Ended, Move, Side};
 use crate::point::End;
 
-/// Others that must have found silence, so that it refutes.
-const SILENT: usize = 2;
-
 /// What a verifier says about a segment in its one answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -40,12 +37,17 @@ pub struct Reveal {
 /// root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A verifier answers for all that it was drawn for.
+    /// A verifier answers for all that it has to answer for.
     Answered {
         /// Who.
         verifier: Address,
-        /// One reply for each of its duties.
+        /// One reply for each duty about which it has said nothing.
         replies: BTreeMap<SegmentIndex, Reply>,
+    },
+    /// The provider posts the state from which a segment is repeated: the one of this leaf.
+    Posted {
+        /// The leaf before the segment.
+        before: Segment,
     },
     /// The provider opens leaves of what was sealed, all or some.
     Opened {
@@ -87,6 +89,7 @@ impl Audit {
         }
         match input {
             Input::Answered { verifier, replies } => self.answered(verifier, &replies, now),
+            Input::Posted { before } => self.post(before, now),
             Input::Opened { leaves } => self.opened(&leaves, now),
             Input::Revealed { verifier, reveals } => self.revealed(verifier, &reveals, now),
             Input::Objected { before, claimed } => self.client_objected(before, claimed, now),
@@ -128,17 +131,20 @@ impl Audit {
         now: Millis,
     ) -> Result<(), Refusal> {
         self.expect(&Phase::Answering)?;
+        let posted = self.posted.clone();
         let seat = self.seat(verifier).filter(|seat| seat.is_awaited()).ok_or(Refusal::Verifier)?;
-        let asked: BTreeSet<_> = seat.duties.iter().map(|duty| duty.index).collect();
-        // Nobody serves the beginning, so nobody lacks it.
-        let lacks = replies.get(&BEGINNING) == Some(&Reply::Unserved);
-        if lacks || !asked.iter().eq(replies.keys()) {
+        let awaited = seat.duties.iter_mut().filter(|duty| duty.said == Said::Nothing);
+        let mut awaited: BTreeMap<_, _> = awaited.map(|duty| (duty.index, duty)).collect();
+        // Nobody serves the beginning or what is posted, so nobody lacks it.
+        let has = |index: &SegmentIndex| *index == BEGINNING || posted.contains(index);
+        let lacks = |(index, reply): (&_, &Reply)| *reply == Reply::Unserved && has(index);
+        if replies.iter().any(lacks) || !awaited.keys().eq(replies.keys()) {
             return Err(Refusal::Subject);
         }
-        for duty in &mut seat.duties {
-            duty.said = match replies.get(&duty.index) {
-                Some(Reply::Sealed(seal)) => Said::Sealed(*seal),
-                Some(Reply::Unserved) | None => Said::Unserved,
+        for (duty, reply) in awaited.values_mut().zip(replies.values()) {
+            duty.said = match reply {
+                Reply::Sealed(seal) => Said::Sealed(*seal),
+                Reply::Unserved => Said::Unserved,
             };
         }
         if !self.running().any(Seat::is_awaited) {
@@ -147,13 +153,37 @@ impl Audit {
         Ok(())
     }
 
+    /// What others were not served is posted before any leaf is open, so that they have nothing to copy.
     /// What was sealed is opened, be it the beginning alone.
     fn close_answers(&mut self, now: Millis) {
-        if self.to_open().is_empty() {
+        if self.draws > 1 && !self.unserved().is_empty() {
+            self.enter(Phase::Posting, now);
+        } else if self.to_open().is_empty() {
             self.close_opening(now);
         } else {
             self.enter(Phase::Opening, now);
         }
+    }
+
+    /// Whoever was not served answers once more when all is posted.
+    fn post(&mut self, before: Segment, now: Millis) -> Result<(), Refusal> {
+        self.expect(&Phase::Posting)?;
+        let index = SegmentIndex(before.index.0.saturating_add(1));
+        if !self.unserved().contains(&index) {
+            return Err(Refusal::Subject);
+        }
+        self.posted.insert(index);
+        self.leaves.insert(before.index, before);
+        if self.unserved().is_empty() {
+            let draw = self.draws;
+            let running = self.seats.iter_mut().filter(|seat| seat.draw == draw);
+            let refused = running.flat_map(|seat| &mut seat.duties);
+            refused.filter(|it| it.said == Said::Unserved).for_each(|it| {
+                (it.said, it.paid) = (Said::Nothing, false);
+            });
+            self.enter(Phase::Answering, now);
+        }
+        Ok(())
     }
 
     /// Leaves that are to be opened: those of what was sealed, but for those that are.
@@ -272,6 +302,7 @@ impl Audit {
     fn ticked(&mut self, now: Millis) {
         match &mut self.phase {
             Phase::Answering => self.close_answers(now),
+            Phase::Posting => self.decide(Finding::Refuted(Fault::Unposted)),
             Phase::Opening => self.decide(Finding::Refuted(Fault::Unopened)),
             Phase::Revealing => self.go_on(now),
             Phase::Disputing(dispute) => {
@@ -293,8 +324,6 @@ impl Audit {
         });
         if let Some((verifier, index, before)) = objection {
             self.dispute(Challenger::Verifier(verifier), index, before, now);
-        } else if let Some(index) = self.unserved(SILENT) {
-            self.decide(Finding::Refuted(Fault::Unserved { index }));
         } else if self.missing().is_empty() && !self.lacking {
             self.enter(Phase::Objecting, now);
         } else if self.draws == 1 {

@@ -73,9 +73,9 @@ impl Seat {
         self.duties.iter().any(|duty| duty.index == index)
     }
 
-    /// Whether it has said nothing at all.
+    /// Whether it has something to say.
     pub(super) fn is_awaited(&self) -> bool {
-        self.duties.iter().all(|duty| duty.said == Said::Nothing)
+        self.duties.iter().any(|duty| duty.said == Said::Nothing)
     }
 
     /// Whether it has something sealed.
@@ -138,13 +138,11 @@ impl Audit {
         self.drawn().difference(&agreed).copied().collect()
     }
 
-    /// The first segment that at least so many verifiers of the running draw were not served.
-    pub(super) fn unserved(&self, verifiers: usize) -> Option<SegmentIndex> {
-        let refused = |index: SegmentIndex| {
-            let duties = self.running().flat_map(|seat| &seat.duties);
-            duties.filter(|it| it.index == index && it.said == Said::Unserved).count()
-        };
-        self.drawn().into_iter().find(|index| refused(*index) >= verifiers)
+    /// What somebody of the running draw was not served, and is not posted.
+    pub(super) fn unserved(&self) -> BTreeSet<SegmentIndex> {
+        let duties = self.running().flat_map(|seat| &seat.duties);
+        let refused = duties.filter(|duty| duty.said == Said::Unserved).map(|duty| duty.index);
+        refused.filter(|index| !self.posted.contains(index)).collect()
     }
 
     /// The seats of others, by the seed of a later beacon: each takes all that is missing, and for each leaf
