@@ -113,6 +113,12 @@ pub(crate) fn shown(line: &[u8]) -> String {
     Text::<2048>::cut(text.trim_end()).to_string()
 }
 
+/// So many of a thing, whose name takes an `s` if there is not one of it.
+pub(crate) fn counted(count: impl Into<u64>, thing: &str) -> String {
+    let count = count.into();
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A part as per cent, such as `5%` or `2.5%`.
 pub(crate) fn percent(share: Permille) -> String {
     let (whole, rest) = (share.get() / 10, share.get() % 10);
@@ -177,6 +183,12 @@ pub(crate) fn span(time: Millis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_one_and_others_are_several() {
+        let told = [0u32, 1, 2].map(|count| counted(count, "segment"));
+        assert_eq!(told, ["0 segments", "1 segment", "2 segments"]);
+    }
 
     #[test]
     fn dates_are_those_of_the_calendar() {

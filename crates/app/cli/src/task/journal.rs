@@ -1,7 +1,7 @@
 //! What happened to a task, line by line: shown to whoever watches, and kept for `logs`.
 
 use super::{overtime, plan};
-use crate::output::shown;
+use crate::output::{counted, shown};
 use opengpu_sdk::{Client, Happening};
 use opengpu_types::{CloseReason, Millis, TaskId, TaskPhase};
 use std::{
@@ -82,7 +82,9 @@ pub(super) fn words(lease: u8, happening: &Happening) -> Option<String> {
             format!("lease {lease}: {provider} for {rate} oGPU/s")
         }
         Happening::Briefed => format!("lease {lease}: program and input are there"),
-        Happening::Begun { segments } => format!("lease {lease}: begun, {segments} segments"),
+        Happening::Begun { segments } => {
+            format!("lease {lease}: begun, {}", counted(*segments, "segment"))
+        }
         Happening::Kept { segment } => format!("lease {lease}: state after {segment} kept here"),
         Happening::Fetched => format!("lease {lease}: output fetched"),
         Happening::Rescued { segment } => {

@@ -4,7 +4,7 @@ use super::{many, wanted::Wanted};
 use crate::{
     context::Context,
     exit::{Complaint, Exit},
-    output::{lines, percent, span, table},
+    output::{counted, lines, percent, span, table},
 };
 use anyhow::Result;
 use opengpu_client::{Facts, market};
@@ -15,7 +15,8 @@ use opengpu_sdk::{
     tiers::{self, Tiers},
 };
 use opengpu_types::{
-    Address, Allocating, Amount, ArtifactId, Class, Eyes, MarketParameters, Money, Spec, Trust,
+    Address, Allocating, Amount, ArtifactId, Class, Eyes, MarketParameters, Measure, Money, Spec,
+    Trust, Work,
 };
 use serde_json::{Value, json};
 
@@ -186,14 +187,15 @@ impl Plan {
             Allocating::Auction => "a sealed auction; the second best bid sets what is paid",
         };
         let manifest = &self.program.manifest;
+        let segments = counted(*segments, "segment");
         let (several, first) = match self.count {
             1 => ("", ""),
             _ => (" each", ", for the first task"),
         };
         let told = [
-            ("program", format!("{} ({}), {segments} segments", manifest.name, manifest.kind)),
+            ("program", format!("{} ({}), {segments}", manifest.name, manifest.kind)),
             ("input", format!("{} bytes{}{first}", self.input.len(), self.from)),
-            ("work", format!("{} million {} operations", work.amount, work.measure)),
+            ("work", effort(work)),
             (
                 "at most",
                 format!("{} oGPU{several}, and {} held until the end", self.escrow, self.lock),
@@ -320,6 +322,17 @@ pub(super) fn nobody(quote: &Quote) -> Vec<String> {
         (count, _) => return vec![format!("{count} standing offers fit")],
     };
     [head].into_iter().chain(others).collect()
+}
+
+/// How much work it is, in words.
+fn effort(work: &Work) -> String {
+    let of = match work.measure {
+        Measure::Floats => "million float operations",
+        Measure::Integers => "million integer operations",
+        Measure::Products => "million operations of matrix products",
+        Measure::Memory => "MiB read and written",
+    };
+    format!("{} {of}", work.amount)
 }
 
 /// How far a task is checked.

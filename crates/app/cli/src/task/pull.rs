@@ -5,7 +5,7 @@ use crate::{
     context::Context,
     exec::{self, Target},
     exit::{Complaint, Exit},
-    output::{lines, shown, span},
+    output::{counted, lines, shown, span},
 };
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -141,7 +141,13 @@ pub(super) fn conclude(
     place.put(&output)?;
     let took = Millis(at.0.saturating_sub(task.submitted.0));
     let (address, kept) = (ArtifactId::of(&output), client.record(id).output());
-    let leaves: usize = client.traces(id, task)?.values().map(|trace| trace.segments().len()).sum();
+    let traces = client.traces(id, task)?;
+    let leaves: usize = traces.values().map(|trace| trace.segments().len()).sum();
+    // The first leaf of each is where it began.
+    let segments = u64::try_from(leaves.saturating_sub(traces.len())).unwrap_or(u64::MAX);
+    let covered = (leaves > 0).then(|| {
+        ("trace", format!("{}, as their root on chain says", counted(segments, "segment")))
+    });
     let providers: Vec<_> = task.leases.iter().map(|lease| lease.provider.to_string()).collect();
     let data = json!({
         "task": id.to_string(),
@@ -159,7 +165,7 @@ pub(super) fn conclude(
         return Ok(());
     }
     context.output.show(&data, |_| {
-        lines([
+        let told = [
             ("task", id.to_string()),
             ("ended", reason.name().to_owned()),
             ("paid", format!("{} oGPU, {} came back", task.paid, task.refunded)),
@@ -167,7 +173,7 @@ pub(super) fn conclude(
             ("run by", providers.join(", ")),
             ("output", format!("{} bytes, as committed to on chain", output.len())),
             ("", kept.display().to_string()),
-            ("leaves", format!("{leaves} segments as their root on chain says")),
-        ])
+        ];
+        lines(told.into_iter().chain(covered))
     })
 }
