@@ -175,7 +175,11 @@ fn of_client(error: &ClientError) -> Option<(Exit, Option<String>)> {
         ClientError::Send(it) => of_cause(it),
         ClientError::File(it) => of_cause(it),
         ClientError::Output(Unfit::Other(_)) => Some((Exit::Verification, None)),
-        ClientError::NoTask(_) | ClientError::Elsewhere => Some((Exit::Usage, None)),
+        ClientError::NoTask(_) => {
+            let hint = "`opengpu ps` lists your tasks; ended ones are forgotten after a while";
+            Some((Exit::Usage, Some(hint.to_owned())))
+        }
+        ClientError::Elsewhere => Some((Exit::Usage, None)),
         _ => None,
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     context::Context,
     exit::Complaint,
-    output::{percent, table},
+    output::{percent, span, table},
     submit::{Sending, send},
     task::overtime,
 };
@@ -75,16 +75,24 @@ pub(crate) fn offers(context: &Context, wanted: &Offers) -> Result<()> {
                 it.offer.region.to_string(),
                 percent(it.reliability),
                 percent(it.uptime),
+                format!("{} ago", span(it.quiet)),
                 it.offer.kinds.to_string(),
                 it.provider.to_string(),
             ]
         });
-        let titles =
-            ["class", "free", "memory", "rate", "region", "reliable", "up", "runs", "provider"];
+        let titles = [
+            "class", "free", "memory", "rate", "region", "reliable", "up", "heard", "runs",
+            "provider",
+        ];
         table(titles, rows)
     })?;
     if offers.is_empty() {
         context.output.note("Nobody offers anything like that now.");
+    } else {
+        context.output.note(
+            "UP is its share of the time of leases in which a provider was heard of. One without a \
+             lease need not be: if it does not run, a task goes on to the next one.",
+        );
     }
     Ok(())
 }
@@ -110,6 +118,7 @@ fn offer_json(it: &StandingOffer) -> Value {
         "reliability_permille": it.reliability.get(),
         "uptime_permille": it.uptime.get(),
         "longest_ms": it.offer.longest.0,
+        "quiet_ms": it.quiet.0,
     })
 }
 

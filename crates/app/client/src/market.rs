@@ -24,6 +24,8 @@ pub struct StandingOffer {
     pub reliability: Permille,
     /// In how much of its time its provider was not silent.
     pub uptime: Permille,
+    /// How long ago its provider was heard of on chain; while it has no lease it need not be.
+    pub quiet: Millis,
     /// Most that one more lease of its provider may be paid.
     pub room: Amount,
 }
@@ -56,6 +58,7 @@ pub fn offers(rpc: &Rpc) -> Result<Vec<StandingOffer>, RpcError> {
                 pace: offered.pace,
                 reliability: reputation::reliability(&record),
                 uptime: reputation::uptime(&record),
+                quiet: now.since(entry.heard),
                 room: if bears { room } else { Amount::ZERO },
             });
         }

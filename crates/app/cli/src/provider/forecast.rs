@@ -170,7 +170,7 @@ mod tests {
         measure::{self, Measured},
         settings,
     };
-    use opengpu_types::Address;
+    use opengpu_types::{Address, Millis};
 
     fn offer(rate: u128, products: u64, free: u8) -> StandingOffer {
         let measured = Measured { products, ..measure::sample() };
@@ -187,6 +187,7 @@ mod tests {
             pace: 1000,
             reliability: Permille::ALL,
             uptime: Permille::ALL,
+            quiet: Millis(0),
             room: Amount::CAP,
         }
     }
