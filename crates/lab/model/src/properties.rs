@@ -1,0 +1,214 @@
+//! What must hold whoever takes part, and what must be possible.
+//!
+//! `always` is checked in every state. That everything ends is checked where nothing can happen any more; no
+//! way leads in circles (a test shows it), so every way comes to such a state.
+//!
+//! Assumed: honest parties are heard before their deadlines; the referee is right; and where silence is
+//! decided, and only there, two of three fresh verifiers are honest and reached.
+
+use crate::Rules;
+use crate::parties::{Kind, World};
+use crate::set::Set;
+use crate::settle::{FEE, PAY, PROVIDER_LOCK, Purse, SAVINGS};
+use crate::state::{BEGINNING, Chain, Challenger, Fault, Phase, SEGMENTS, VERIFIERS, Verdict};
+use stateright::Property;
+
+/// All of them.
+pub fn all() -> Vec<Property<Rules>> {
+    [about_money(), about_parties(), about_ends(), possible()].concat()
+}
+
+fn about_money() -> Vec<Property<Rules>> {
+    vec![
+        Property::always("no payment without a verdict", |_, world: &World| {
+            world.chain.purse.paid == 0 || world.chain.verdict.is_some()
+        }),
+        Property::always("settlement happens once", |_, world: &World| {
+            world.chain.settlements <= 1
+        }),
+        Property::always("money is conserved", |_, world: &World| conserved(&world.chain)),
+        Property::always("false work that is found is never paid", |_, world: &World| {
+            world.chain.purse.paid == 0 || !refuted(&world.chain)
+        }),
+        Property::always("false work that is found costs ten times its pay", |_, world: &World| {
+            let settled = world.chain.settlements > 0 && refuted(&world.chain);
+            !settled || world.chain.purse.slashed >= PAY.saturating_mul(10)
+        }),
+        Property::always("a client gets its money back for what is refuted", |_, world: &World| {
+            let settled = world.chain.settlements > 0 && refuted(&world.chain);
+            !settled || world.chain.purse.client > PAY
+        }),
+        Property::always("only the finder shares in a slash", |_, world: &World| {
+            (0..VERIFIERS).all(|it| {
+                let most = SAVINGS.saturating_add(FEE);
+                world.chain.purse.verifier(it) <= most || found(&world.chain, it)
+            })
+        }),
+    ]
+}
+
+fn about_parties() -> Vec<Property<Rules>> {
+    vec![
+        Property::always("an honest provider is never slashed", |_, world: &World| {
+            let outvoted = world.chain.verdict == Some(Verdict::Refuted(Fault::Unserved));
+            let excused = outvoted && world.cast.unreliable() > 1;
+            !world.cast.provider || world.chain.purse.slashed == 0 || excused
+        }),
+        Property::always("honest work is paid", |_, world: &World| {
+            let due = world.cast.provider && world.cast.unreliable() <= 1;
+            let closed = world.chain.phase == Phase::Closed;
+            !due || !closed || world.chain.purse.paid > 0
+        }),
+        Property::always("an honest verifier never loses, and is paid", |_, world: &World| {
+            (0..VERIFIERS).all(|it| world.cast.kind(it) != Kind::Honest || kept(&world.chain, it))
+        }),
+        Property::always("an honest challenger never loses", |_, world: &World| {
+            let lost = world.chain.objected && world.chain.verdict == Some(Verdict::Upheld);
+            !world.cast.client || !lost
+        }),
+        Property::always("a verifier that runs nothing gains nothing", |_, world: &World| {
+            (0..VERIFIERS).all(|it| {
+                let lazy = world.cast.kind(it) == Kind::Lazy;
+                let given = left(&world.chain) && found(&world.chain, it);
+                !lazy || given || world.chain.purse.verifier(it) <= SAVINGS
+            })
+        }),
+        Property::always(
+            "what is false and drawn for somebody honest is not upheld",
+            |_, world: &World| {
+                let upheld = world.chain.verdict == Some(Verdict::Upheld);
+                !upheld || world.cast.unreliable() > 1 || !drawn_honestly(world)
+            },
+        ),
+        Property::always("what somebody honest objects to is refuted", |_, world: &World| {
+            let decided = world.chain.verdict.is_some();
+            !decided || !objected_honestly(world) || refuted(&world.chain)
+        }),
+        Property::always("what nobody answered is not upheld", |_, world: &World| {
+            let upheld = world.chain.verdict == Some(Verdict::Upheld);
+            !upheld || answered(&world.chain)
+        }),
+    ]
+}
+
+fn about_ends() -> Vec<Property<Rules>> {
+    vec![
+        Property::always("every dispute ends", |rules: &Rules, world: &World| {
+            !matches!(world.chain.phase, Phase::Disputing(_)) || !rules.is_stuck(world)
+        }),
+        Property::eventually("every lease ends", |_, world: &World| {
+            world.chain.phase == Phase::Closed
+        }),
+    ]
+}
+
+fn possible() -> Vec<Property<Rules>> {
+    vec![
+        Property::sometimes("honest work is upheld", |_, world: &World| {
+            world.cast.provider && world.chain.verdict == Some(Verdict::Upheld)
+        }),
+        Property::sometimes("honest work is upheld by fresh verifiers", |_, world: &World| {
+            let Chain { draws, verdict, .. } = world.chain;
+            world.cast.provider && draws == 2 && verdict == Some(Verdict::Upheld)
+        }),
+        Property::sometimes("a false beginning is refuted", |_, world: &World| {
+            matches!(
+                world.chain.verdict,
+                Some(Verdict::Refuted(Fault::Step { item: 0, shown: true, .. }))
+            )
+        }),
+        Property::sometimes(
+            "a false segment is refuted by a fresh verifier",
+            |_, world: &World| {
+                let Some(Verdict::Refuted(fault)) = world.chain.verdict else { return false };
+                matches!(fault, Fault::Step { finder: Challenger::Verifier(2..), shown: true, .. })
+            },
+        ),
+        Property::sometimes(
+            "what all verifiers missed is found by the client",
+            |_, world: &World| found_by_client(&world.chain),
+        ),
+        Property::sometimes("withholding is refuted", |_, world: &World| {
+            world.chain.verdict == Some(Verdict::Refuted(Fault::Unserved))
+        }),
+        Property::sometimes("not checked is inconclusive", |_, world: &World| {
+            world.chain.verdict == Some(Verdict::Inconclusive)
+        }),
+        Property::sometimes("another segment is drawn for an opened one", |_, world: &World| {
+            world.chain.draws == 2 && world.chain.drawn.has(3)
+        }),
+        // Limits, written down as what can happen where more is false than is assumed.
+        Property::sometimes(
+            "limit: two false of three cover what is withheld",
+            |_, world: &World| {
+                world.chain.verdict == Some(Verdict::Upheld) && drawn_honestly(world)
+            },
+        ),
+        Property::sometimes("limit: two false of three slash for silence", |_, world: &World| {
+            world.cast.provider && world.chain.purse.slashed > 0
+        }),
+    ]
+}
+
+fn refuted(chain: &Chain) -> bool {
+    matches!(chain.verdict, Some(Verdict::Refuted(_)))
+}
+
+fn conserved(chain: &Chain) -> bool {
+    let held = chain.purse.held;
+    let empty = chain.phase != Phase::Closed || held == 0;
+    let whole = chain.purse.slashed <= PROVIDER_LOCK && chain.purse.paid <= PAY;
+    held >= 0 && empty && whole && chain.purse.total() == Purse::default().total()
+}
+
+fn found(chain: &Chain, verifier: u8) -> bool {
+    let Some(Verdict::Refuted(Fault::Step { finder, .. })) = chain.verdict else { return false };
+    finder == Challenger::Verifier(verifier)
+}
+
+fn found_by_client(chain: &Chain) -> bool {
+    let Some(Verdict::Refuted(Fault::Step { finder, item, shown })) = chain.verdict else {
+        return false;
+    };
+    finder == Challenger::Client && shown && chain.checked.has(item)
+}
+
+/// Whether the provider left a dispute: it gives up ten times its pay, and whom it gives it to is its choice.
+fn left(chain: &Chain) -> bool {
+    matches!(chain.verdict, Some(Verdict::Refuted(Fault::Step { shown: false, .. })))
+}
+
+/// Nothing is taken from it, and a segment that it has run and found right is paid for, or its finding.
+fn kept(chain: &Chain, verifier: u8) -> bool {
+    let slot = chain.slot(verifier);
+    let ran = slot.answer.filter(|_| slot.revealed).unwrap_or_default();
+    let right = !ran.sealed.without(ran.wrong).and(SEGMENTS).is_empty();
+    let due = if right || found(chain, verifier) { FEE } else { 0 };
+    let least = SAVINGS.saturating_add(due);
+    !slot.lost && (chain.phase != Phase::Closed || chain.purse.verifier(verifier) >= least)
+}
+
+/// Whether what is false was drawn for an honest verifier that answered, in any draw so far.
+fn drawn_honestly(world: &World) -> bool {
+    let Some(item) = world.chain.faked else { return false };
+    (0..VERIFIERS).filter(|it| world.cast.kind(*it) == Kind::Honest).any(|it| {
+        let answer = world.chain.slot(it).answer.unwrap_or_default();
+        answer.sealed.or(answer.abstained).has(item)
+    })
+}
+
+/// Whether an honest verifier has opened a seal that is not the leaf.
+fn objected_honestly(world: &World) -> bool {
+    (0..VERIFIERS).filter(|it| world.cast.kind(*it) == Kind::Honest).any(|it| {
+        let slot = world.chain.slot(it);
+        slot.revealed && slot.answer.is_some_and(|answer| !answer.wrong.is_empty())
+    })
+}
+
+/// Whether somebody revealed the same as the leaf for all that is drawn and for the beginning.
+fn answered(chain: &Chain) -> bool {
+    let revealed = chain.slots.iter().filter(|slot| slot.revealed);
+    let agreed = revealed.filter_map(|slot| slot.answer).map(|it| it.sealed.without(it.wrong));
+    let agreed = agreed.fold(Set::NONE, Set::or);
+    chain.drawn.or(BEGINNING).without(agreed).is_empty()
+}
