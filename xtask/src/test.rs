@@ -128,9 +128,16 @@ fn describe(report: &Report) -> String {
 
 /// What tests touch beside Rust: a sandbox, a GPU in software, a Python with numpy, wrong clocks, models.
 pub(crate) fn tools() -> Result<()> {
+    for name in ["bubblewrap", "libfaketime", "python3", "python3-numpy"] {
+        packages::provide(&Requirement::Debian(name.to_owned()))?;
+    }
+    tour_tools()
+}
+
+/// What the tour touches beside Rust: a GPU in software, and models.
+pub(crate) fn tour_tools() -> Result<()> {
     cargo::prepare()?;
-    let others = ["bubblewrap", "libfaketime", "python3", "python3-numpy"];
-    for name in kernels::DRIVERS.into_iter().chain(others) {
+    for name in kernels::DRIVERS {
         packages::provide(&Requirement::Debian(name.to_owned()))?;
     }
     models::run()

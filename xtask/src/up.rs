@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.tour {
         // It renders on a GPU in software, and trains on digits.
-        test::tools()?;
+        test::tour_tools()?;
     }
     let [opengpu] = cargo::build(["opengpu"], Profile::Dev)?;
     process::become_program(Command::new(opengpu).args(dev_arguments(arguments)))

@@ -142,7 +142,7 @@ fn answer(path: &str, submission: &str) -> (u16, String) {
         path if path.starts_with("/v1/accounts/") => {
             let address = path.trim_start_matches("/v1/accounts/");
             let (name, key) = (
-                format!(r#""address":"{address}","exists":true"#),
+                format!(r#""address":"{address}","exists":{}"#, submission != NOBODY),
                 format!(r#""key":"{address}""#),
             );
             let numbers = r#""balance":"50","reserve":"0.01","nonce":2,"next_nonce":3,"entries":0"#;
@@ -171,6 +171,9 @@ fn answer(path: &str, submission: &str) -> (u16, String) {
 const ACCEPTED: &str = r#"{"id":"ID","status":"accepted"}"#;
 const POOR: &str =
     r#"{"id":"ID","status":"refused","code":"cannot-pay","reason":"the payer has 0 oGPU"}"#;
+
+/// Instead of an answer to a submission: no account is on chain.
+const NOBODY: &str = "nobody";
 
 #[test]
 fn help_names_every_noun_and_goes_to_stdout() {
@@ -375,6 +378,26 @@ fn too_little_money_ends_with_5() {
     let ended = cli.run(&[&TRANSFER[..], &["-y"]].concat());
     assert_eq!((ended.code, ended.out.as_str()), (5, ""), "{}", ended.err);
     assert!(ended.err.contains("the payer has 0 oGPU"), "{}", ended.err);
+}
+
+#[test]
+fn another_key_is_made_only_for_an_account_that_is_there_and_told_when_it_is_taken_again() {
+    let mut cli = Cli::new();
+    cli.key("alice", 1);
+    let rotate = ["wallet", "rotate", "alice", "--no-passphrase", "--show-phrase", "-y"];
+    cli.node = node(NOBODY).0;
+    let ended = cli.run(&rotate);
+    assert_eq!(ended.code, 1, "{}", ended.err);
+    assert!(ended.err.contains("is not on chain yet"), "{}", ended.err);
+    assert!(!ended.err.contains("Recovery phrase"), "{}", ended.err);
+    assert!(!cli.run(&["wallet", "list"]).out.contains("alice-next"));
+
+    cli.node = node(POOR).0;
+    let first = cli.run(&rotate);
+    assert!(first.code == 5 && first.err.contains("Recovery phrase"), "{}", first.err);
+    let second = cli.run(&rotate);
+    assert!(second.code == 5 && !second.err.contains("Recovery phrase"), "{}", second.err);
+    assert!(second.err.contains("`alice-next` is there from an earlier try"), "{}", second.err);
 }
 
 #[test]

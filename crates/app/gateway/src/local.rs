@@ -259,9 +259,11 @@ fn failed(fault: &Fault) -> Failed {
     match fault {
         Fault::Deadline { .. } => Failed::Slow,
         Fault::Input { reason } => Failed::Refused { message: reason.clone() },
-        Fault::Cancelled | Fault::Crashed { .. } | Fault::Device { .. } | Fault::Memory { .. } => {
-            Failed::Unavailable { reason: fault.to_string() }
-        }
+        Fault::Cancelled
+        | Fault::Crashed { .. }
+        | Fault::Device { .. }
+        | Fault::DeviceMemory
+        | Fault::Memory { .. } => Failed::Unavailable { reason: fault.to_string() },
         Fault::Program { .. }
         | Fault::Checkpoint { .. }
         | Fault::Fuel { .. }

@@ -12,12 +12,15 @@
 //! | an operation on the bank | 1 us | 10 |
 //! | an operation on stake | 3 us | 30 |
 //! | an operation on the market | 5 us | 50 |
+//! | an offer that is put on a shelf or taken off, with its class | 1 us, 5 with its bytes | 50 |
 //! | a signature of usage, alone | 50 us | 500 |
 //! | a look at the offers of 64 shelves, and at 256 providers | 100 us, 60 us | 1,600 |
 //! | a predicate, up to its fuel | 0.5 ms | 5,000 |
 
 use commonware_codec::EncodeSize as _;
-use opengpu_types::{Allocating, MarketOperation, Operation, PublicKey, SignedTransaction, Weight};
+use opengpu_types::{
+    Allocating, MarketOperation, Operation, Provider, PublicKey, SignedTransaction, Weight,
+};
 
 const ED25519: u64 = 200;
 const SECP256K1: u64 = 1_800;
@@ -27,6 +30,7 @@ const STAKE: u64 = 30;
 const POSSESSION: u64 = 14_500;
 const EVIDENCE: u64 = 1_000;
 const MARKET: u64 = 50;
+const OFFER: u64 = 50;
 const STATEMENT: u64 = 500;
 const SPOT: u64 = 1_600;
 const PREDICATE: u64 = 5_000;
@@ -66,11 +70,33 @@ fn operation(operation: &Operation) -> u64 {
     }
 }
 
+/// What depends on the state weighs as much as it can: a provider has as many offers as anybody may have,
+/// and was silent before.
 fn market(operation: &MarketOperation) -> u64 {
+    let all = shelving(Provider::MAX_OFFERS);
     match operation {
         MarketOperation::SubmitTask { spec, .. } if spec.allocating == Allocating::Spot => SPOT,
-        MarketOperation::CommitTrace { witness: Some(_), .. } => PREDICATE,
-        MarketOperation::ClaimUsage { .. } => STATEMENT,
+        MarketOperation::RegisterProvider { offers, .. } => {
+            MARKET.saturating_add(shelving(offers.len()))
+        }
+        // Those of before go, and these come.
+        MarketOperation::EditProvider { offers, .. } => {
+            MARKET.saturating_add(all).saturating_add(shelving(offers.len()))
+        }
+        MarketOperation::DrainProvider { .. }
+        | MarketOperation::LeaveProvider
+        | MarketOperation::Heartbeat => MARKET.saturating_add(all),
+        // Whoever works is heard of, like by a heartbeat.
+        MarketOperation::CommitTrace { witness: Some(_), .. } => PREDICATE.saturating_add(all),
+        MarketOperation::ClaimUsage { .. } => STATEMENT.saturating_add(all),
+        MarketOperation::CommitTrace { .. } | MarketOperation::ReleaseLease { .. } => {
+            MARKET.saturating_add(all)
+        }
         _ => MARKET,
     }
+}
+
+/// Weight of so many offers that come or go.
+fn shelving(offers: usize) -> u64 {
+    OFFER.saturating_mul(u64::try_from(offers).unwrap_or(u64::MAX))
 }

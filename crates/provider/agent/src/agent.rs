@@ -47,7 +47,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use tracing::error;
+use tracing::{error, warn};
 
 /// From it, and a secret of the provider, follow the keys of what it hands out.
 const ARTIFACTS: &str = "opengpu/agent-artifacts";
@@ -183,6 +183,8 @@ pub struct Status {
     pub bids: Vec<BidStatus>,
     /// Devices that failed and did not work since.
     pub failing: Vec<Failing>,
+    /// Whether the chain has other offers of it.
+    pub unannounced: bool,
     /// Bytes of the store that are in use.
     pub stored: u64,
     /// Bytes that are held for other providers' leases.
@@ -304,7 +306,8 @@ impl Agent {
 
     /// Registers the provider with what the policy offers of its devices, or brings what the chain says
     /// of it up to date; before that it runs nothing and does not bid. The stake counts for a new
-    /// provider only.
+    /// provider only. Where leases are in the way, they are given back first; and what others make of the
+    /// provider later is edited back.
     pub fn announce(&self, stake: Amount) -> Result<(), AnnounceError> {
         if relay_text(&self.endpoint).is_none() {
             return Err(AnnounceError::Relay);
@@ -314,6 +317,7 @@ impl Agent {
             Some(Entry::Provider(provider)) => {
                 let same = provider.offers.iter().map(|offered| &offered.offer).eq(&offers);
                 if same && provider.contact == contact {
+                    self.inbox.tell(Input::Announced { in_use: false });
                     return Ok(());
                 }
                 MarketOperation::EditProvider { contact, offers }
@@ -321,9 +325,14 @@ impl Agent {
             _ => MarketOperation::RegisterProvider { contact, offers, stake },
         };
         match self.chain.submit(operation)? {
-            Outcome::Applied => Ok(()),
-            Outcome::Failed { failure, .. } => Err(AnnounceError::Refused(failure)),
+            Outcome::Applied => self.inbox.tell(Input::Announced { in_use: false }),
+            Outcome::Failed { failure: Failure::OfferInUse, .. } => {
+                warn!("leases have devices that are offered no more: they are given back first");
+                self.inbox.tell(Input::Announced { in_use: true });
+            }
+            Outcome::Failed { failure, .. } => return Err(AnnounceError::Refused(failure)),
         }
+        Ok(())
     }
 
     /// For each offer on chain, its place in [`Config::devices`].
@@ -440,7 +449,7 @@ impl Parts {
     ) -> Result<Agent, StartError> {
         let keeper = self.keeper(&config);
         let Self { records, board, clock, inbox, depot, custody, lender } = self;
-        let settings = settings(&config, &range, &*chain)?;
+        let settings = settings(&config, (&range, &contact), &*chain)?;
         let (stop, status) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Status>>::default());
         let (outbox, sending) = mpsc::channel();
         let (interest, questions, earned) = <(_, Questions, Arc<Mutex<Earned>>)>::default();
@@ -506,11 +515,16 @@ impl Parts {
 }
 
 /// What the core is set up with.
-fn settings(config: &Config, range: &Range, chain: &dyn Chain) -> Result<Settings, ChainError> {
+fn settings(
+    config: &Config,
+    (range, contact): (&Range, &Contact),
+    chain: &dyn Chain,
+) -> Result<Settings, ChainError> {
     Ok(Settings {
         chain: chain.id(),
         account: chain.account(),
         policy: config.policy.clone(),
+        contact: contact.clone(),
         offers: range.offers.clone(),
         market: chain.parameters()?,
         brief: config.brief,

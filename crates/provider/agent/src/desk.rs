@@ -233,6 +233,9 @@ impl Desk {
                 self.records.lease(lease).keep_last_word(&commitment)?;
             }
             Effect::Submit { subject, operation } => {
+                if matches!(operation, MarketOperation::EditProvider { .. }) {
+                    info!("the chain has other offers: they are brought up to date");
+                }
                 match witness::attach(&self.records, operation) {
                     Ok(operation) => self.lender.pass(subject, operation, &self.outbox),
                     Err(error) => {
@@ -259,7 +262,10 @@ impl Desk {
                 self.records.lease(lease).close(self.clock.now())?;
             }
             Effect::Retire { offer, device } => {
-                warn!(offer, device, "it failed again and again, and is out of service");
+                warn!(
+                    offer,
+                    device, "it failed again and again, and is out of service for some time"
+                );
             }
             Effect::Decline { task, why } => info!(%task, %why, "no bid"),
             Effect::Reply { number, reply } => self.questions.reply(number, reply),
@@ -352,6 +358,7 @@ impl Desk {
             leases: leases.collect(),
             bids: self.core.bids().collect(),
             failing: self.core.failing().collect(),
+            unannounced: self.core.provider().is_some() && !self.core.is_announced(),
             stored: self.depot.store.used(),
             holding: self.custody.bytes(),
             full: self.full,

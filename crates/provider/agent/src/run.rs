@@ -152,7 +152,7 @@ impl Run {
             Err(Unrun::Start(error)) => {
                 warn!(lease = %self.lease, %error, "the executor does not start");
                 self.fail(BROKEN);
-                (None, How::DeviceFailed)
+                (None, unstarted(self.task.spec.requirements.kind, &error))
             }
             Err(error) => {
                 warn!(lease = %self.lease, %error, "the run is broken");
@@ -281,9 +281,9 @@ impl Run {
         }
         warn!(lease = %self.lease, %fault, "the machine failed");
         // What it wanted too much of its client can change; more is not its business.
-        let own = matches!(fault, Fault::Memory { .. });
+        let own = matches!(fault, Fault::Memory { .. } | Fault::DeviceMemory);
         self.fail(&if own { fault.to_string() } else { BROKEN.to_owned() });
-        Ok((self.open(told)?, broken(fault)))
+        Ok((self.open(told)?, broken(self.task.spec.requirements.kind, fault)))
     }
 
     /// What an earlier lease said of the length of the run.
@@ -446,18 +446,35 @@ const fn is_own_fault(fault: &Fault) -> bool {
     )
 }
 
-/// What a refusal says of the device: some kinds want nothing else of a machine.
+/// Whether programs of a kind want nothing of a machine but its device. Others want walls, images and
+/// libraries, and fail by them.
+const fn wants_a_device_alone(kind: ProgramKind) -> bool {
+    matches!(kind, ProgramKind::Gpu | ProgramKind::Wasm)
+}
+
+/// What a refusal says of the device.
 const fn refused(kind: ProgramKind, refusal: &Refusal) -> How {
-    match (kind, refusal) {
-        (ProgramKind::Gpu | ProgramKind::Wasm, Refusal::Machine { .. }) => How::DeviceUnusable,
+    match refusal {
+        Refusal::Machine { .. } if wants_a_device_alone(kind) => How::DeviceUnusable,
         _ => How::Unfit,
     }
 }
 
-/// What a fault that is not the program's says of the device.
-const fn broken(fault: &Fault) -> How {
+/// What it says of the device that no run began.
+const fn unstarted(kind: ProgramKind, error: &StartError) -> How {
+    match error {
+        StartError::Refused(refusal) => refused(kind, refusal),
+        StartError::Unavailable(_) => How::DeviceFailed,
+        StartError::Died(fault) => broken(kind, fault),
+    }
+}
+
+/// What a fault that is not the program's says of the device. Whatever a program can bring about says
+/// nothing: its client would take devices of others out of service. So what it wants of memory does
+/// not count, nor the death of an executor, which a hostile program can cause in a compiler or driver.
+const fn broken(kind: ProgramKind, fault: &Fault) -> How {
     match fault {
-        Fault::Device { .. } | Fault::Crashed { .. } => How::DeviceFailed,
+        Fault::Device { .. } if wants_a_device_alone(kind) => How::DeviceFailed,
         _ => How::Broken,
     }
 }
@@ -473,9 +490,23 @@ mod tests {
         assert_eq!(refused(ProgramKind::Wasm, &machine), How::DeviceUnusable);
         assert_eq!(refused(ProgramKind::Native, &machine), How::Unfit, "walls are not its fault");
         assert_eq!(refused(ProgramKind::Gpu, &Refusal::program("no")), How::Unfit);
-        let died = Fault::Crashed { how: String::new() };
-        assert_eq!(broken(&died), How::DeviceFailed);
-        assert_eq!(broken(&Fault::Device { reason: String::new() }), How::DeviceFailed);
-        assert_eq!(broken(&Fault::Memory { limit: 1 }), How::Broken, "the program wanted too much");
+        let device = Fault::Device { reason: String::new() };
+        assert_eq!(broken(ProgramKind::Gpu, &device), How::DeviceFailed);
+        assert_eq!(broken(ProgramKind::Native, &device), How::Broken, "that was its sandbox");
+        let cannot = StartError::Unavailable(io::Error::other("no executor"));
+        assert_eq!(unstarted(ProgramKind::Gpu, &cannot), How::DeviceFailed);
+        let died = StartError::Died(device);
+        assert_eq!(unstarted(ProgramKind::Gpu, &died), How::DeviceFailed);
+    }
+
+    #[test]
+    fn what_a_program_can_bring_about_counts_against_no_device() {
+        let crashed = Fault::Crashed { how: String::new() };
+        let late = Fault::Deadline { milliseconds: 1 };
+        for fault in [Fault::Memory { limit: 1 }, Fault::DeviceMemory, crashed, late] {
+            assert_eq!(broken(ProgramKind::Gpu, &fault), How::Broken, "{fault}");
+            let died = StartError::Died(fault);
+            assert_eq!(unstarted(ProgramKind::Gpu, &died), How::Broken, "{died}");
+        }
     }
 }

@@ -85,6 +85,7 @@ pub fn failed(manifest: &Manifest, fault: &Fault) -> Option<Comparison> {
         }),
         Fault::Checkpoint { .. }
         | Fault::Memory { .. }
+        | Fault::DeviceMemory
         | Fault::Deadline { .. }
         | Fault::Cancelled
         | Fault::Device { .. }

@@ -92,6 +92,9 @@ pub enum Fault {
         /// Signal or exit code, and the last words.
         how: String,
     },
+    /// The device has less memory free than was wanted, and nothing is wrong with it.
+    #[error("the device has too little memory for it")]
+    DeviceMemory,
 }
 
 /// What grew too large.

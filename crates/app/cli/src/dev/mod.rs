@@ -22,14 +22,14 @@ use crate::{
 };
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use network::{Network, Ports};
+use network::{DevNode, Network, Ports};
 use opengpu_client::{Rpc, devnet, rpc::DEFAULT_URL, send};
 use opengpu_types::{Amount, Operation};
 use processes::{Processes, Stop};
 use providers::DevProvider;
 use serde_json::json;
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -62,7 +62,7 @@ enum Action {
         address: String,
         /// How many oGPU.
         amount: Amount,
-        /// Folder of the network [default: dev in the home folder].
+        /// Folder of the network [default: the home folder if it is one, else dev in it].
         #[arg(long, value_name = "FOLDER")]
         data: Option<PathBuf>,
     },
@@ -74,7 +74,7 @@ struct Start {
     #[arg(long, value_name = "COUNT", default_value = "4",
           value_parser = clap::value_parser!(u16).range(1..=i64::from(devnet::MAX_VALIDATORS)))]
     validators: u16,
-    /// Folder of the network [default: dev in the home folder].
+    /// Folder of the network [default: the home folder if it is one, else dev in it].
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
     /// Throw the old network away and begin a new one.
@@ -108,17 +108,16 @@ pub(crate) fn run(context: &Context, command: Command) -> Result<()> {
     }
 }
 
-fn folder(context: &Context, data: Option<PathBuf>) -> PathBuf {
-    data.unwrap_or_else(|| context.home.join("dev"))
+/// The folder of the network: the named one, the home folder if that is one, or `dev` in it.
+fn folder(home: &Path, data: Option<PathBuf>) -> PathBuf {
+    let usual = || if network::is_marked(home) { home.to_owned() } else { home.join("dev") };
+    data.unwrap_or_else(usual)
 }
 
 fn start(context: &Context, start: Start) -> Result<()> {
-    let path = folder(context, start.data);
+    let path = folder(&context.home, start.data);
     let stop = Stop::on_signals()?;
-    if start.fresh {
-        network::discard(&path)?;
-    }
-    let mut network = if network::exists(&path) {
+    let mut network = if network::exists(&path) && !start.fresh {
         context.output.note(format!("Starting the network in {} again.", path.display()));
         let network = Network::open(&path)?;
         network.check_given_ports(start.first_port, start.first_rpc, start.relay_port)?;
@@ -133,11 +132,16 @@ fn start(context: &Context, start: Start) -> Result<()> {
         };
         // The tour adds one more.
         ports.check(start.validators.saturating_add(u16::from(start.tour)))?;
+        // Before anything is thrown away or written: another network may run there.
+        ports.check_free(start.validators)?;
+        if start.fresh {
+            network::discard(&path)?;
+        }
         Network::create(&path, start.validators, ports)?
     };
     let mut processes = Processes::default();
+    network.nodes().iter().try_for_each(DevNode::check_ports)?;
     for node in network.nodes() {
-        node.check_ports()?;
         processes.start(node, network.path())?;
     }
     network.start_relay(&mut processes)?;
@@ -244,7 +248,7 @@ fn show(context: &Context, network: &Network, providers: &[DevProvider]) -> Resu
     })?;
     // What goes without saying in the usual place must be said elsewhere.
     let url = network.rpc_url()?;
-    let usual = network.path() == folder(context, None);
+    let usual = network.path() == folder(&context.home, None);
     let data = if usual { String::new() } else { format!(" --data {home}") };
     let node = if url == DEFAULT_URL { String::new() } else { format!(" --node {url}") };
     context.output.note(format!(
@@ -255,7 +259,7 @@ fn show(context: &Context, network: &Network, providers: &[DevProvider]) -> Resu
 }
 
 fn faucet(context: &Context, data: Option<PathBuf>, to: &str, amount: Amount) -> Result<()> {
-    let path = folder(context, data);
+    let path = folder(&context.home, data);
     if !network::exists(&path) {
         let complaint = Complaint::usage(format!("there is no network in {}", path.display()));
         return Err(complaint.hint("`opengpu dev` starts one").into());
@@ -276,4 +280,21 @@ fn transfer(
 ) -> Result<opengpu_client::api::TransactionInfo> {
     let signatory = network.unlock(from)?;
     Ok(send(rpc, &signatory, vec![Operation::Transfer { to, amount }], PATIENCE)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_folder_that_is_a_network_is_the_network() {
+        let home = tempfile::tempdir().unwrap();
+        let dev = home.path().join("dev");
+        assert_eq!(folder(home.path(), None), dev);
+        let ports = Ports { listen: 30_000, rpc: 31_000, relay: 32_000 };
+        Network::create(&dev, 1, ports).unwrap();
+        assert_eq!(folder(home.path(), None), dev);
+        assert_eq!(folder(&dev, None), dev);
+        assert_eq!(folder(&dev, Some("other".into())), Path::new("other"));
+    }
 }

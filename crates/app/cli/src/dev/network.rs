@@ -102,6 +102,15 @@ impl Ports {
             format!("the ports from {rpc} on, from {listen} on, and {relay} of the relay overlap");
         Err(Complaint::usage(told).hint("name ports that are further apart").into())
     }
+
+    /// Says that another program uses one of the ports of so many nodes, before anything is written.
+    pub(super) fn check_free(&self, nodes: u16) -> Result<()> {
+        for index in 0..usize::from(nodes) {
+            check_port(local(self.rpc, index)?)?;
+            check_port(local(self.listen, index)?)?;
+        }
+        check_port(local(self.relay, 0)?)
+    }
 }
 
 /// A network with its folder.
@@ -117,6 +126,11 @@ pub(super) struct Network {
 /// Whether a folder holds a complete network.
 pub(super) fn exists(path: &Path) -> bool {
     path.join(GENESIS).exists() && path.join(MARK).exists()
+}
+
+/// Whether a folder was made for a network, which may not be complete.
+pub(super) fn is_marked(path: &Path) -> bool {
+    path.join(MARK).exists()
 }
 
 /// Deletes a network; a folder that is none is left alone.
@@ -341,6 +355,16 @@ mod tests {
         assert!(Ports { relay: 30_003, ..PORTS }.check(4).is_err());
         assert!(Ports { relay: 31_000, ..PORTS }.check(1).is_err());
         assert!(Ports { relay: 30_999, ..PORTS }.check(4).is_ok());
+    }
+
+    #[test]
+    fn a_port_that_is_used_is_found_before_a_network_is_made() {
+        let used = TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = Ports { relay: used.local_addr().unwrap().port(), ..PORTS };
+        let told = taken.check_free(0).unwrap_err().to_string();
+        assert!(told.contains("cannot listen on"), "{told}");
+        drop(used);
+        assert!(taken.check_free(0).is_ok());
     }
 
     #[test]

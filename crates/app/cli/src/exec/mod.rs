@@ -104,6 +104,7 @@ pub(crate) fn complaint(fault: &Fault) -> Complaint {
         }
         Fault::Memory { .. } => complaint.hint("raise `memory` under [limits] in program.toml"),
         Fault::Device { .. } => complaint.hint("`opengpu doctor` looks at this machine's devices"),
+        Fault::DeviceMemory => complaint.hint("close what else uses the device, or ask for less"),
         Fault::Program { .. }
         | Fault::Input { .. }
         | Fault::Checkpoint { .. }

@@ -238,8 +238,8 @@ pub(crate) const UNSEEN: &str = "no input device can be read, so nobody at a des
      `opengpu provider status`";
 
 /// What to do about a device that fails.
-const MEND: &str = "a device that fails again and again is out of service and gets no lease: \
-     `opengpu doctor` says what is wrong, `opengpu provider resume` puts it back, and `devices` in \
+const MEND: &str = "a device that fails again and again is out of service for some time and gets no \
+     lease: `opengpu doctor` says what is wrong, `opengpu provider resume` puts it back at once, and `devices` in \
      provider.toml leaves it out";
 
 /// What is wrong with a device, if anything is.
@@ -250,14 +250,17 @@ fn trouble(status: &Status, offering: &Offering, id: &str) -> Option<String> {
     };
     let Failing { failures, out, .. } = *status.failing.iter().find(is_it)?;
     let told = format!("failed {failures} x in a row");
-    Some(if out { format!("out of service, {told}") } else { told })
+    Some(match out {
+        Some(time) => format!("out of service for {} min, {told}", time.0.div_ceil(60_000)),
+        None => told,
+    })
 }
 
 /// Whether every device is out of service.
 fn is_out_of_service(status: &Status) -> bool {
     let offers = status.provider.iter().flat_map(|provider| &provider.offers);
     let all = offers.map(|offered| usize::from(offered.offer.devices)).sum::<usize>();
-    all > 0 && status.failing.iter().filter(|it| it.out).count() >= all
+    all > 0 && status.failing.iter().filter(|it| it.out.is_some()).count() >= all
 }
 
 const fn stage(stage: Stage) -> &'static str {
@@ -290,6 +293,10 @@ fn standing(status: &Status, around: Around) -> String {
         _ if !around.open => "it takes no leases at this hour",
         _ if !around.reachable => "its relay does not answer, so no client reaches it",
         (None, _) => "the chain does not know it yet",
+        _ if status.unannounced => {
+            "the chain has other offers of it, which are brought up to date as soon as no lease is in \
+             the way"
+        }
         (Some(provider), _) if provider.status == ProviderStatus::Active => {
             "nobody has leased it yet"
         }
@@ -307,7 +314,7 @@ mod tests {
     use super::*;
     use crate::provider::measure::{Measured, sample};
     use opengpu_agent::LeaseStatus;
-    use opengpu_types::{Amount, Digest, LeaseId, SegmentIndex, TaskId};
+    use opengpu_types::{Amount, Digest, LeaseId, Millis, SegmentIndex, TaskId};
 
     const AROUND: Around = Around { open: true, reachable: true, idle_only: false, sight: None };
 
@@ -355,10 +362,10 @@ mod tests {
         let blind = new(&status, blind).text();
         assert!(blind.contains("never noticed") && blind.contains("usermod"), "{blind}");
         let failing = |device, failures, out| Failing { offer: 0, device, failures, out };
-        status.failing = vec![failing(0, 1, false), failing(1, 3, true)];
+        status.failing = vec![failing(0, 1, None), failing(1, 3, Some(Millis(540_001)))];
         let mended = new(&status, AROUND);
         let states = mended.devices.iter().map(|it| it.trouble.as_deref().unwrap());
-        let expected = ["failed 1 x in a row", "out of service, failed 3 x in a row"];
+        let expected = ["failed 1 x in a row", "out of service for 10 min, failed 3 x in a row"];
         assert_eq!(states.collect::<Vec<_>>(), expected);
         assert!(mended.text().contains("opengpu provider resume"), "{}", mended.text());
         assert!(!report.text().contains("opengpu provider resume"), "{}", report.text());

@@ -31,7 +31,7 @@ use opengpu_agent::{
 };
 use opengpu_exec::Launch;
 use opengpu_link::Quota;
-use opengpu_types::{Address, Amount, Failure, Millis};
+use opengpu_types::{Address, Amount, Millis};
 use serde_json::{Value, json};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
@@ -199,10 +199,6 @@ fn announcing(error: AnnounceError) -> Complaint {
     let told = format!("the provider cannot be announced: {error}");
     let complaint = Complaint::new(Exit::Failed, told);
     match error {
-        AnnounceError::Refused(Failure::OfferInUse) => complaint.hint(
-            "start it once more with the devices and ratings of before (provider.toml, device.json), \
-             and change them when its leases have ended",
-        ),
         AnnounceError::Chain(_) | AnnounceError::Refused(_) => complaint.hint(
             "an account without tokens needs `--sponsor NAME`, or on a local network \
              `opengpu dev faucet ADDRESS AMOUNT`",

@@ -40,7 +40,11 @@ pub(super) fn run(context: &Context, arguments: &Rotate) -> Result<()> {
         let complaint = Complaint::usage(format!("`{next}` is a key of another account"));
         return Err(complaint.hint("store it under another name first").into());
     }
-    let signs = context.rpc.account(old.address)?.key;
+    let account = context.rpc.account(old.address)?;
+    if !account.exists {
+        return Err(unknown(&old).into());
+    }
+    let signs = account.key;
     if kept.as_ref().is_some_and(|kept| kept.key == signs) {
         context.output.note("The chain has the new key already.");
         return finish(context, name, &next);
@@ -54,7 +58,13 @@ pub(super) fn run(context: &Context, arguments: &Rotate) -> Result<()> {
     ))?;
     let owner = context.unlock(name)?;
     let new = match kept {
-        Some(_) => context.unlock(&next)?,
+        Some(_) => {
+            context.output.note(format!(
+                "`{next}` is there from an earlier try and is taken; its recovery phrase, shown then, \
+                 stays valid."
+            ));
+            context.unlock(&next)?
+        }
         None => make(context, making, &next, owner.account)?,
     };
     let operation = agreed(context, &new)?;
@@ -94,6 +104,17 @@ fn finish(context: &Context, name: &str, next: &str) -> Result<()> {
          before is `{before}`; remove it when the new one has worked: opengpu wallet remove {before}"
     ));
     show(context, &record)
+}
+
+/// Only an account that is on chain has a key that can be another one.
+fn unknown(old: &KeyRecord) -> Complaint {
+    let told = format!("account {} of `{}` is not on chain yet", old.address, old.name);
+    let hint = format!(
+        "send some oGPU to it first (on a local network: opengpu dev faucet {} 10), or make another \
+         key with `opengpu wallet new`",
+        old.name
+    );
+    Complaint::new(Exit::Failed, told).hint(hint)
 }
 
 fn elsewhere(old: &KeyRecord, signs: Address) -> Complaint {

@@ -8,7 +8,7 @@ use crate::{
 };
 use opengpu_crypto::hash;
 use opengpu_market::glance::shelved;
-use opengpu_types::{Address, ClassIndex, Failure, Key, Offered, Shelved};
+use opengpu_types::{Address, ClassIndex, Failure, Key, Offered, Shelf, Shelved};
 
 /// An offer is not where its provider says that it stands.
 const MISSING: Corruption = Corruption::OutOfRange("the shelf of an offer");
@@ -52,7 +52,12 @@ impl<S: State> Market<'_, S> {
     }
 
     fn place(&mut self, number: u16, shelved: &Shelved) -> Result<bool, Halt> {
-        let mut shelf = self.state.find::<Shelves>(number)?.unwrap_or_default();
+        let found = self.state.view::<Shelves>(number)?;
+        // Full ones are not copied: an offer may come past several.
+        if found.is_some_and(|shelf| shelf.offers.len() >= Shelf::MAX) {
+            return Ok(false);
+        }
+        let mut shelf = found.cloned().unwrap_or_default();
         if shelf.offers.insert_sorted(shelved.clone()).is_err() {
             return Ok(false);
         }

@@ -243,7 +243,7 @@ impl Chaos {
         if !self.scene.nodes.iter().all(|node| node.is_up_for(SETTLED)) {
             return Ok(None);
         }
-        let heights: Vec<_> = self.scene.rpcs.iter().map(height).collect();
+        let heights: Vec<_> = self.heights().collect();
         let (least, most) = (heights.iter().min().copied(), heights.iter().max().copied());
         let (Some(least), Some(most)) = (least, most) else { return Ok(None) };
         let open = self.open_tasks();
@@ -312,12 +312,17 @@ impl Chaos {
             }
             thread::sleep(LOOK_EVERY);
         }
+        // The block in which the last task ended is read from all nodes.
+        let ended = self.heights().max().unwrap_or(0);
         wait("all nodes at the head", || {
             self.tend(false)?;
-            let heights: Vec<_> = self.scene.rpcs.iter().map(height).collect();
-            let most = heights.iter().max().copied().unwrap_or(0);
-            Ok(heights.iter().all(|height| *height > 0 && most.saturating_sub(*height) <= HEAD))
+            Ok(self.heights().all(|height| height >= ended.max(1)))
         })
+    }
+
+    /// The height of each node, zero where it does not answer.
+    fn heights(&self) -> impl Iterator<Item = u64> {
+        self.scene.rpcs.iter().map(height)
     }
 
     /// Takes up tasks that are open on chain and that their clients gave up; whether there are any.
@@ -336,7 +341,7 @@ impl Chaos {
 
     /// Reads all blocks of all nodes.
     fn read(&mut self) -> Result<Verdicts, BenchError> {
-        let head = self.scene.rpcs.iter().map(height).min().unwrap_or(0);
+        let head = self.heights().min().unwrap_or(0);
         let (mut books, mut blocks) = (Books::default(), BTreeMap::new());
         for height in (1..=head).map(Height) {
             let digests = self.scene.rpcs.iter().enumerate();

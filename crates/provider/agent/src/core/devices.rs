@@ -9,7 +9,7 @@
 //!   nobody else runs on them.
 
 use super::{Core, Health};
-use opengpu_types::LeaseId;
+use opengpu_types::{LeaseId, Millis};
 use std::collections::BTreeMap;
 
 /// Numbers of devices of one offer.
@@ -60,8 +60,14 @@ impl Devices {
 
     /// The best ones that are not in it, of `all`; none if there are fewer than are wanted. Best are
     /// those that did not fail lately, and of those the first.
-    fn free(&self, all: u8, wanted: u8, (health, offer): (&Health, u8)) -> Option<Self> {
-        let free = (0..all).filter(|number| !self.has(*number) && !health.is_out(offer, *number));
+    fn free(
+        &self,
+        (all, wanted): (u8, u8),
+        (health, offer): (&Health, u8),
+        now: Millis,
+    ) -> Option<Self> {
+        let serves = |number: &u8| !self.has(*number) && !health.is_out(offer, *number, now);
+        let free = (0..all).filter(serves);
         let mut free: Vec<_> = free.collect();
         free.sort_by_key(|number| health.failures(offer, *number));
         let found: Self = free.into_iter().take(usize::from(wanted)).collect();
@@ -143,9 +149,10 @@ impl Core {
         }
         for held in self.leases.values_mut().filter(|held| held.devices.is_empty()) {
             let Some((offer, wanted)) = held.demand() else { continue };
-            held.unserved = self.health.in_service(offer, all(offer)) < wanted;
+            held.unserved = self.health.in_service(offer, all(offer), self.now) < wanted;
             let taken = taken.entry(offer).or_default();
-            if let Some(devices) = taken.free(all(offer), wanted, (&self.health, offer)) {
+            let choice = taken.free((all(offer), wanted), (&self.health, offer), self.now);
+            if let Some(devices) = choice {
                 taken.add(&devices);
                 held.devices = devices;
             }

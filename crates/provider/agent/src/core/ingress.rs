@@ -3,8 +3,8 @@
 use super::{Devices, Kept, Question, Reply, Sealed};
 use crate::policy::{Policy, Why};
 use opengpu_types::{
-    Address, ChainId, Commitment, Failure, LeaseId, List, MarketOperation, MarketParameters,
-    Millis, Offer, Provider, Task, TaskId,
+    Address, ChainId, Commitment, Contact, Failure, LeaseId, List, MarketOperation,
+    MarketParameters, Millis, Offer, Provider, Task, TaskId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,8 @@ pub struct Settings {
     pub account: Address,
     /// What the owner allows.
     pub policy: Policy,
+    /// How clients are to reach it.
+    pub contact: Contact,
     /// What the chain is to have of its offers before they are acted on.
     pub offers: List<Offer, { Provider::MAX_OFFERS }>,
     /// How the market works.
@@ -74,7 +76,7 @@ pub enum How {
     Unfit,
     /// This machine could not go on.
     Broken,
-    /// A device failed, or the executor on it.
+    /// A device failed, or no executor starts on it; never by what a program did.
     DeviceFailed,
     /// A device could not be used, and nothing began.
     DeviceUnusable,
@@ -149,6 +151,11 @@ pub enum Input {
     Disk {
         /// Whether it is full.
         full: bool,
+    },
+    /// The chain was told of the provider.
+    Announced {
+        /// Whether leases are in the way of what is offered now.
+        in_use: bool,
     },
     /// The owner is at the machine.
     OwnerBack,

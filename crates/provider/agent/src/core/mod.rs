@@ -15,10 +15,12 @@
 //! - Effects are carried out in sequence: what must be durable stands before what is sent. What the
 //!   disk did not take is not sent ([`Answer::Unkept`]); a last word that it does not take is given up
 //!   after some tries, and no lease is taken while the disk is full.
-//! - Nothing runs and nothing is bid while the chain has other offers than the agent is set up with.
+//! - Nothing runs and nothing is bid while the chain has other offers than the agent is set up with
+//!   ([`announcing`]).
 //! - A lease that a client does not brief is given back as such, in time for a short one not to be
 //!   late; one that it briefs wrongly is given back at once, and nobody is to blame.
 
+mod announcing;
 mod bid;
 mod devices;
 mod health;
@@ -35,6 +37,7 @@ pub use lease::{Kept, Stage};
 pub use sight::{BidStage, BidStatus, Hand, NoHand, Prospect, Question, Reply, Sighting};
 
 use crate::policy::record;
+use announcing::Announcing;
 use bid::HeldBid;
 use devices::Seat;
 use health::Health;
@@ -75,6 +78,8 @@ pub struct Core {
     ending: BTreeMap<LeaseId, Seat>,
     /// Which devices work.
     health: Health,
+    /// What was done so that the chain has what it is set up with.
+    announcing: Announcing,
     /// Tasks that are not bid for again.
     shunned: Shunned,
     heard: Millis,
@@ -86,12 +91,13 @@ pub struct Core {
 struct Own {
     beating: bool,
     draining: Option<bool>,
+    editing: bool,
     rest: Millis,
 }
 
 impl Own {
     const fn is_busy(&self) -> bool {
-        self.beating || self.draining.is_some()
+        self.beating || self.draining.is_some() || self.editing
     }
 }
 
@@ -112,9 +118,10 @@ impl Core {
             closed: BTreeSet::new(),
             ending: BTreeMap::new(),
             health: Health::new(),
+            announcing: Announcing::new(),
             shunned: Shunned::new(),
             heard: Millis(0),
-            own: Own { beating: false, draining: None, rest: Millis(0) },
+            own: Own { beating: false, draining: None, editing: false, rest: Millis(0) },
         }
     }
 
@@ -144,14 +151,6 @@ impl Core {
     pub fn record(&self) -> Option<(Permille, Permille)> {
         let provider = self.provider.as_ref()?;
         Some(record(provider, &self.settings.market, self.now))
-    }
-
-    /// Whether the chain has the offers that it is set up with. Leases and bids name offers by their
-    /// place: with others on chain they would be of other devices.
-    pub(super) fn is_announced(&self) -> bool {
-        self.provider.as_ref().is_some_and(|provider| {
-            provider.offers.iter().map(|offered| &offered.offer).eq(&self.settings.offers)
-        })
     }
 
     /// Takes what happened at that time, and says what is to be done.
@@ -189,6 +188,7 @@ impl Core {
                 self.ending.remove(&lease);
                 self.with(lease, |held| held.ended(commitment, how));
             }
+            Input::Announced { in_use } => self.announcing.begin(in_use, self.now),
             Input::OwnerBack => self.owner = true,
             Input::OwnerAway => self.owner = false,
             Input::Wished(wish) => {
@@ -292,7 +292,10 @@ impl Core {
                     Answer::Failed(_) => self.now.plus(LONG_REST),
                     _ => rest,
                 };
-                self.own = Own { beating: false, draining: None, rest };
+                if self.own.editing {
+                    self.announcing.heed(answer, self.now);
+                }
+                self.own = Own { rest, ..Own::default() };
             }
         }
     }
@@ -326,15 +329,17 @@ impl Core {
         });
         self.bid_again(effects);
         self.act_for_itself(effects);
-        wake = earlier(wake, self.next_beat());
+        let later = [self.next_beat(), self.next_recovery(), self.next_edit()];
+        wake = later.into_iter().fold(wake, earlier);
         if let Some(at) = wake {
             effects.push(Effect::WakeAt(at.max(self.now.plus(Millis(1)))));
         }
     }
 
     /// Whether open leases are to be given back now.
-    const fn must_leave(&self) -> bool {
-        matches!(self.wish, Wish::Pause) || (self.settings.policy.idle_only && self.owner)
+    fn must_leave(&self) -> bool {
+        let owner = self.settings.policy.idle_only && self.owner;
+        matches!(self.wish, Wish::Pause) || owner || self.is_in_the_way()
     }
 
     fn beat(&self) -> Millis {
@@ -353,7 +358,7 @@ impl Core {
         self.is_working().then(|| self.heard.plus(self.beat()).max(self.own.rest))
     }
 
-    /// Heartbeats, and whether leases are taken.
+    /// Whether leases are taken, what is offered, and heartbeats.
     fn act_for_itself(&mut self, effects: &mut Vec<Effect>) {
         let Some(provider) = &self.provider else { return };
         if self.own.is_busy() || self.now < self.own.rest {
@@ -376,6 +381,9 @@ impl Core {
         let operation = if wanted != draining {
             self.own.draining = Some(wanted);
             MarketOperation::DrainProvider { draining: wanted }
+        } else if let Some(edit) = self.edit() {
+            self.own.editing = true;
+            edit
         } else if (returns || self.is_due() && self.is_working()) && !self.is_heard_soon() {
             self.own.beating = true;
             MarketOperation::Heartbeat

@@ -9,10 +9,11 @@ use crate::policy::Why;
 use opengpu_crypto::Digest;
 use opengpu_types::{
     ArtifactId, ChainId, Checkpoint, Class, CloseReason, Ending, LeasePhase, Leave, List,
-    MarketParameters, SegmentIndex, TaskPhase, Usage,
+    MarketParameters, Offered, SegmentIndex, TaskPhase, Usage,
 };
 use std::collections::VecDeque;
 
+mod announcing;
 mod bids;
 mod devices;
 mod disk;
@@ -30,6 +31,7 @@ fn settings() -> Settings {
         chain: ChainId(7),
         account: fixture::ACCOUNT,
         policy: fixture::policy(),
+        contact: fixture::contact(),
         offers: fixture::policy().offers(&[fixture::device()]).unwrap(),
         market: MarketParameters::LOCAL,
         brief: Millis(10_000),
@@ -177,7 +179,9 @@ impl World {
                 assert!(!self.waiting.iter().any(|(other, _)| *other == subject), "two at once");
                 let repeatable = matches!(
                     operation,
-                    MarketOperation::Heartbeat | MarketOperation::DrainProvider { .. }
+                    MarketOperation::Heartbeat
+                        | MarketOperation::DrainProvider { .. }
+                        | MarketOperation::EditProvider { .. }
                 );
                 assert!(repeatable || !self.applied.contains(&operation), "twice: {operation:?}");
                 self.check_durable(&operation);
@@ -296,6 +300,15 @@ impl World {
                 let status =
                     if *draining { ProviderStatus::Draining } else { ProviderStatus::Active };
                 self.provider.status = status;
+            }
+            MarketOperation::EditProvider { contact, offers } => {
+                if !self.provider.leases.is_empty() {
+                    return Err(Failure::OfferInUse);
+                }
+                let list = |offer| Offered { offer, leased: 0, pace: 1000, shelf: 0 };
+                let offers = offers.iter().cloned().map(list).collect();
+                self.provider.offers = List::new(offers).unwrap();
+                self.provider.contact = contact.clone();
             }
             MarketOperation::CommitTrace { commitment, .. } => {
                 let reason = match (self.phase(), commitment.ending) {

@@ -1,8 +1,8 @@
 //! A provider with two devices of one class.
 
-use crate::{LONG, Scene, Setup, emitted, local, start_with};
+use crate::{LONG, Scene, Setup, emitted, local, person, start_with};
 use opengpu_agent::core::{Devices, Stage};
-use opengpu_types::{Amount, CloseReason, LeaseId, Verdict};
+use opengpu_types::{Amount, CloseReason, LeaseId, ProviderStatus, Verdict};
 use std::collections::BTreeMap;
 
 /// Where each lease runs.
@@ -47,4 +47,31 @@ pub(crate) fn two_leases_run_at_once_each_on_its_own_device_also_after_a_restart
         assert_eq!((reason, verdict), (CloseReason::Completed, Some(Verdict::Upheld)));
         assert!(!paid.is_zero());
     }
+}
+
+pub(crate) fn a_device_that_is_taken_away_gives_its_lease_back_and_the_offer_follows() {
+    let mut scene = Scene::empty();
+    start(&mut scene);
+    scene.agent().announce(Amount::whole(1_000)).unwrap();
+    let leases = [scene.run(LONG), scene.run(LONG)].map(|(lease, _)| lease);
+    for lease in leases {
+        scene.village().until("a checkpoint", || scene.checkpoint(lease));
+    }
+    drop(scene.agent.take());
+    let setup = Setup { number: 2, relay: None, times: 1, turn: 0, devices: 1 };
+    scene.agent = Some(start_with(&scene.chain, setup, scene.folder.path(), scene.owner.clone()));
+    scene.agent().announce(Amount::ZERO).unwrap();
+    for lease in leases {
+        let (reason, _, paid) = scene.closed(lease);
+        assert_eq!(reason, CloseReason::Released);
+        assert!(!paid.is_zero(), "its checkpoint is paid");
+    }
+    let offered = || {
+        let provider = scene.village().provider(&person(2))?;
+        let active = provider.status == ProviderStatus::Active;
+        (active && provider.offers.iter().all(|it| it.offer.devices == 1)).then_some(provider)
+    };
+    let provider = scene.village().until("one device on offer", offered);
+    assert_eq!(provider.reputation.broken, 0, "nobody is to blame");
+    assert!(!scene.agent().status().unannounced);
 }

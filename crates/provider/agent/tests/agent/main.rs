@@ -18,7 +18,10 @@ mod readers;
 mod village;
 
 use client::{Client, SEGMENTS};
-use devices::two_leases_run_at_once_each_on_its_own_device_also_after_a_restart;
+use devices::{
+    a_device_that_is_taken_away_gives_its_lease_back_and_the_offer_follows,
+    two_leases_run_at_once_each_on_its_own_device_also_after_a_restart,
+};
 use holders::{
     a_commitment_does_not_wait_for_a_holder_that_is_gone,
     another_provider_goes_on_from_what_a_holder_has,
@@ -80,6 +83,7 @@ tests!(
     a_provider_drains_and_works_again_as_its_owner_wishes,
     keys_of_a_provider_change_while_its_leases_go_on,
     two_leases_run_at_once_each_on_its_own_device_also_after_a_restart,
+    a_device_that_is_taken_away_gives_its_lease_back_and_the_offer_follows,
     whom_the_eyes_of_a_task_allow_runs_a_segment_again_and_nobody_else,
 );
 

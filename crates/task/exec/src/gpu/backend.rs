@@ -249,9 +249,10 @@ fn fault(error: ProgramError) -> Fault {
             GpuError::Timeout { after } => {
                 Fault::Deadline { milliseconds: crate::stop::milliseconds(after) }
             }
+            // How much a program wants is its own choice.
+            GpuError::OutOfMemory => Fault::DeviceMemory,
             GpuError::NoAdapter { .. }
             | GpuError::Open { .. }
-            | GpuError::OutOfMemory
             | GpuError::Lost { .. }
             | GpuError::Driver { .. } => device(error.to_string()),
         },
@@ -272,6 +273,16 @@ mod tests {
         assert_eq!(shares(11, 10, 17, 3, 4096), [11..=14, 15..=17]);
         assert_eq!(shares(1, 1_000, 1_000, 2, 8 << 20), [1..=2, 3..=4]);
         assert_eq!(shares(1, 1_000, 1_000, 2, 4), [1..=64, 65..=128]);
+    }
+
+    #[test]
+    fn a_kernel_that_wants_too_much_memory_is_no_failure_of_its_device() {
+        let of = |error| fault(ProgramError::Gpu(error));
+        assert_eq!(of(GpuError::OutOfMemory), Fault::DeviceMemory);
+        let reason = String::new;
+        for error in [GpuError::Lost { reason: reason() }, GpuError::Driver { reason: reason() }] {
+            assert!(matches!(of(error), Fault::Device { .. }));
+        }
     }
 
     #[test]

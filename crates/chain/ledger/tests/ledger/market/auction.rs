@@ -88,6 +88,46 @@ fn a_bid_is_opened_once_as_it_was_sealed_in_time() {
 }
 
 #[test]
+fn a_bid_is_opened_for_a_fee_by_whoever_pays_it() {
+    let mut bazaar = Bazaar::new(3);
+    let id = bazaar.submit(auction(), 5);
+    for number in 0..3u8 {
+        bazaar.bid(number, id, RATE * u128::from(number + 1));
+    }
+    bazaar.end_bidding(id);
+    bazaar.network.step = opengpu_types::Millis(50);
+    let pledge = bazaar.network.genesis.parameters.market.bid_pledge;
+    let open = |number: u8| {
+        let rate = Amount(RATE * u128::from(number + 1));
+        MarketOperation::OpenBid { task: id, rate, salt: [number; 32] }
+    };
+    // The provider itself, while it could do so for nothing.
+    let own = bazaar.network.tx(&provider(0), Operation::Market(open(0)));
+    let before = bazaar.network.balance(&provider(0));
+    let receipt = bazaar.network.apply(own.change(|it| it.tip = Amount(7)).sign());
+    assert!(receipt.fee > Amount(7));
+    let after = before.plus(pledge).unwrap().minus(receipt.fee);
+    assert_eq!(Some(bazaar.network.balance(&provider(0))), after);
+    // A sponsor, who gets nothing for it: the pledge was not its own.
+    let before = [provider(1), bob()].map(|key| bazaar.network.balance(&key));
+    let given = bazaar.network.tx(&provider(1), Operation::Market(open(1))).sponsored(&bob());
+    let receipt = bazaar.network.apply(given.sign());
+    assert!(receipt.fee > Amount::ZERO);
+    let after = [before[0].plus(pledge), before[1].minus(receipt.fee)];
+    assert_eq!([provider(1), bob()].map(|key| Some(bazaar.network.balance(&key))), after);
+    // Paying does not open what somebody else has sealed, nor the same twice.
+    assert_eq!(bazaar.fail(&alice(), open(2)), Failure::UnknownBid);
+    assert_eq!(bazaar.fail(&provider(0), open(0)), Failure::AlreadyBid);
+    // Together with something else it is no duty, and is taken for the fee.
+    let both = vec![Operation::Market(MarketOperation::Heartbeat), Operation::Market(open(2))];
+    bazaar.network.apply(bazaar.network.batch(&provider(2), both).sign());
+    assert!(bazaar.auction(id).bids.iter().all(|bid| bid.rate.is_some()));
+    bazaar.end_opening(id);
+    let lease = bazaar.lease(id, 0);
+    assert_eq!((lease.provider, lease.rate), (provider(0).address(), Amount(RATE * 2)));
+}
+
+#[test]
 fn a_provider_without_tokens_bids_by_a_sponsor_who_gets_the_pledge_back_when_it_is_opened() {
     let mut bazaar = Bazaar::empty();
     let (poor, sponsor) = (stranger(), bob());

@@ -2,14 +2,16 @@
 
 use super::bazaar::{Bazaar, RATE, commitment, contact, first, offer, provider, spec};
 use crate::support::{alice, bob, stranger};
+use commonware_codec::EncodeSize as _;
 use opengpu_ledger::{
     Invalid, opening_nonce,
-    tables::{Pasts, Providers},
+    tables::{Pasts, Providers, ShelfCounts, Shelves},
+    weight_of,
 };
 use opengpu_types::{
     Amount, CloseReason, Entry, Event, Failure, Key, Leave, List, MarketOperation, Millis, Offer,
-    Operation, Outcome, Presence, ProviderStatus, SealPublicKey, SessionKey, Spec, Text, Trust,
-    Urgency,
+    Operation, Outcome, Presence, Provider, ProviderStatus, SealPublicKey, SessionKey,
+    SignedTransaction, Spec, TaskId, Text, Trust, Urgency,
 };
 
 fn edit(offers: &[Offer]) -> MarketOperation {
@@ -421,4 +423,72 @@ fn an_index_outlasts_edits_and_absence_of_its_only_provider_for_a_while() {
     pass(&mut bazaar, 6);
     let id = opengpu_types::ClassIndex::id(&offer(1).class);
     assert!(bazaar.network.find::<opengpu_ledger::tables::ClassIndexes>(id).is_none());
+}
+
+#[test]
+fn an_operation_weighs_what_it_does_to_shelves() {
+    /// Of an offer that is put on a shelf or taken off.
+    const EACH: u64 = 50;
+    let mut bazaar = Bazaar::empty();
+    let all = Provider::MAX_OFFERS;
+    let offers = |count: usize| List::new(vec![offer(RATE); count]).unwrap();
+    let register = |count| MarketOperation::RegisterProvider {
+        contact: contact(),
+        offers: offers(count),
+        stake: Amount::whole(200),
+    };
+    let edit = |count| edit(&offers(count));
+    let drain = |draining| MarketOperation::DrainProvider { draining };
+    // Without its bytes and its signature, beside any other operation on the market.
+    let weigh = |bazaar: &Bazaar, operation: MarketOperation| {
+        let task = TaskId(opengpu_crypto::Digest([0; 32]));
+        let plain = bazaar.sign(&provider(0), MarketOperation::CancelTask { task });
+        let other = bazaar.sign(&provider(0), operation);
+        let alone = |signed: &SignedTransaction| {
+            weight_of(signed).0 - u64::try_from(signed.encode_size()).unwrap()
+        };
+        alone(&other) - alone(&plain)
+    };
+    // Does it, and counts how many offers have come and gone on all shelves.
+    let touch = |bazaar: &mut Bazaar, operation: MarketOperation, expected: usize| {
+        let weight = weigh(bazaar, operation.clone());
+        let count = |bazaar: &Bazaar| -> usize {
+            let shelves = bazaar.network.find::<ShelfCounts>(()).unwrap_or(0);
+            let shelves = (0..shelves).filter_map(|it| bazaar.network.find::<Shelves>(it));
+            shelves.map(|shelf| shelf.offers.len()).sum()
+        };
+        let before = count(bazaar);
+        let edits = matches!(operation, MarketOperation::EditProvider { .. });
+        bazaar.act(&provider(0), operation);
+        let after = count(bazaar);
+        let touched = if edits { before + after } else { before.abs_diff(after) };
+        assert_eq!(touched, expected);
+        assert!(weight >= EACH * u64::try_from(touched).unwrap(), "{weight} for {touched}");
+    };
+    touch(&mut bazaar, register(all), all);
+    touch(&mut bazaar, edit(all), 2 * all);
+    touch(&mut bazaar, edit(1), all + 1);
+    touch(&mut bazaar, edit(all), all + 1);
+    touch(&mut bazaar, drain(true), all);
+    touch(&mut bazaar, drain(false), all);
+    // It is silent with a lease, and its offers are put up when it is heard of.
+    let id = bazaar.submit(spec(), 5);
+    assert_eq!(bazaar.lease(id, 0).provider, provider(0).address());
+    bazaar.wait(60_000);
+    assert!(matches!(bazaar.provider(0).status, ProviderStatus::Silent { .. }));
+    touch(&mut bazaar, MarketOperation::Heartbeat, all);
+    touch(&mut bazaar, MarketOperation::LeaveProvider, all);
+    // Who has another lease comes back by working for that.
+    let lease = first(id);
+    let (time, signature) = (Millis(1), [0; 64]);
+    for work in [
+        MarketOperation::CommitTrace { lease, commitment: commitment(8, 1), witness: None },
+        MarketOperation::ReleaseLease { lease, leave: Leave::OwnerReturned },
+        MarketOperation::ClaimUsage { lease, time, signature },
+    ] {
+        assert!(weigh(&bazaar, work) >= EACH * u64::try_from(all).unwrap());
+    }
+    // What comes with few offers weighs less.
+    assert_eq!(weigh(&bazaar, register(all)) - weigh(&bazaar, register(1)), EACH * 7);
+    assert_eq!(weigh(&bazaar, edit(all)) - weigh(&bazaar, edit(1)), EACH * 7);
 }

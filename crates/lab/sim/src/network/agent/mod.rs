@@ -146,6 +146,7 @@ impl Agent {
         let settings = Settings {
             chain: CHAIN,
             account,
+            contact: goods::contact(),
             offers: policy.offers(&[device]).expect("one device and a rate"),
             policy,
             market: MarketParameters::LOCAL,
@@ -468,8 +469,8 @@ impl Agent {
         }
         let mut wishes = Vec::new();
         if self.provider(shadow).is_none() {
-            let offers = self.settings.offers.clone();
-            let (contact, stake) = (goods::contact(), Amount::whole(200));
+            let Settings { contact, offers, .. } = self.settings.clone();
+            let stake = Amount::whole(200);
             wishes.push((None, MarketOperation::RegisterProvider { contact, offers, stake }));
         } else {
             let count = self.outbox.len().min(MOST);

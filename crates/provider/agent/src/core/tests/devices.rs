@@ -1,7 +1,7 @@
 //! Devices of offers against a small model of the chain: whatever ends when, a device is in one lease.
 
 use super::*;
-use opengpu_types::{Offered, ProgramKind};
+use opengpu_types::ProgramKind;
 use proptest::prelude::*;
 
 /// Devices of each offer.
@@ -12,6 +12,7 @@ const OFFERS: [u8; 2] = [3, 1];
 struct Open {
     offer: u8,
     wanted: u8,
+    began: Millis,
     closed: bool,
     briefed: bool,
     /// Where it runs.
@@ -25,6 +26,7 @@ struct Market {
     /// Where a lease ran before a crash.
     before: BTreeMap<LeaseId, Devices>,
     count: u8,
+    now: Millis,
     /// Devices of offers that are out of service.
     retired: Vec<(u8, u8)>,
 }
@@ -51,6 +53,7 @@ fn task(open: &Open) -> Task {
     task.spec.requirements.kind = ProgramKind::Gpu;
     let lease = task.leases.get_mut(0).unwrap();
     lease.offer = open.offer;
+    lease.began = open.began;
     if open.closed {
         lease.phase = LeasePhase::Closed { reason: CloseReason::Cancelled };
     }
@@ -60,11 +63,12 @@ fn task(open: &Open) -> Task {
 impl Market {
     fn new() -> Self {
         let (leases, kept, before) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { core: Core::new(two_offers()), leases, kept, before, count: 0, retired: Vec::new() }
+        let (core, now, retired) = (Core::new(two_offers()), Millis(1), Vec::new());
+        Self { core, leases, kept, before, count: 0, now, retired }
     }
 
     fn tell(&mut self, input: Input) {
-        for effect in self.core.apply(Millis(1), input) {
+        for effect in self.core.apply(self.now, input) {
             match effect {
                 Effect::Start { lease, devices } => self.start(lease, devices),
                 Effect::Forget { lease } => drop(self.kept.remove(&lease)),
@@ -107,7 +111,8 @@ impl Market {
             return;
         }
         self.count += 1;
-        let open = Open { offer, wanted, closed: false, briefed: false, runs: None };
+        let open =
+            Open { offer, wanted, began: self.now, closed: false, briefed: false, runs: None };
         self.leases.insert(id(self.count), open);
     }
 
@@ -289,7 +294,7 @@ fn a_device_that_failed_comes_last_until_it_works() {
     market.end(one);
     assert_eq!(runs_and_ends(&mut market, 0, How::Finished), first(0));
     let failing: Vec<_> = market.core.failing().collect();
-    assert_eq!(failing, [Failing { offer: 0, device: 1, failures: 1, out: false }]);
+    assert_eq!(failing, [Failing { offer: 0, device: 1, failures: 1, out: None }]);
 }
 
 #[test]
@@ -310,6 +315,36 @@ fn a_device_that_fails_again_and_again_is_out_of_service_until_its_owner_wishes_
     assert!(start_one(&mut market, 0).1.is_some());
     market.tell(Input::Wished(Wish::Work));
     assert!(start_one(&mut market, 1).1.is_some(), "its owner has mended it");
+}
+
+#[test]
+fn a_device_that_is_out_of_service_is_tried_again_ever_more_seldom() {
+    let mut market = Market::new();
+    for _ in 0..3 {
+        runs_and_ends(&mut market, 1, How::DeviceFailed).unwrap();
+    }
+    let out = |market: &Market| market.core.failing().next().and_then(|it| it.out);
+    let first = out(&market).unwrap();
+    market.now = market.now.plus(Millis(first.0 - 1));
+    assert_eq!(runs_and_ends(&mut market, 1, How::Finished), None, "its time is not over");
+    assert_eq!(out(&market), Some(Millis(1)));
+    market.now = market.now.plus(Millis(1));
+    let effects = market.core.apply(market.now, Input::Ticked);
+    assert_eq!(out(&market), None, "{effects:?}");
+    runs_and_ends(&mut market, 1, How::DeviceFailed).unwrap();
+    assert_eq!(out(&market), Some(Millis(first.0 * 2)), "once more it fails");
+    let wake = market.core.apply(market.now, Input::Ticked);
+    assert!(wake.contains(&Effect::WakeAt(market.now.plus(Millis(first.0 * 2)))), "{wake:?}");
+    market.now = market.now.plus(Millis(first.0 * 2));
+    runs_and_ends(&mut market, 1, How::Finished).unwrap();
+    assert_eq!(market.core.failing().count(), 0, "it works");
+    // However often it fails, it is tried every day.
+    for _ in 0..100 {
+        runs_and_ends(&mut market, 1, How::DeviceFailed);
+        market.now = market.now.plus(Millis(24 * 3_600_000));
+        market.tell(Input::Ticked);
+    }
+    assert_eq!(market.core.failing().next().map(|it| it.out), Some(None));
 }
 
 #[test]
