@@ -32,6 +32,10 @@ bugs! {
     UndisputedUnpaid: "undisputed work is paid only if the client asks",
     /// A dissection has no clock.
     EndlessDispute: "a dispute without a clock",
+    /// Another commitment takes the place of the first while verifiers answer.
+    CommittedAgain: "a commitment may be replaced",
+    /// An objection that is lost stays, and is heard again.
+    HeardAgain: "a lost objection is heard again",
     /// What is refuted is paid nevertheless.
     RefutedPaid: "refuted work is paid",
     /// Without a sealed segment there is nothing to open, so the answer to the beginning is dropped.
@@ -74,6 +78,8 @@ bugs! {
     EveryObjectorPaid: "every objector to what is refuted is paid",
     /// Once the claim is at stake, not ten times.
     SmallStake: "the claim is at stake once",
+    /// Client and finder divide a slash, and no part of it is burned.
+    NothingBurned: "no part of a slash is burned",
     /// Fees of verifiers come from nowhere.
     FeesMinted: "verifiers are not paid out of the pay",
 }

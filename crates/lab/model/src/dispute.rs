@@ -95,7 +95,9 @@ fn referee(wrong: Place, bug: Option<Bug>) -> bool {
 
 fn end(chain: &mut Chain, dispute: Dispute, won: bool, bug: Option<Bug>) {
     let Dispute { by, item, turn, .. } = dispute;
-    heard(chain, by, item, won);
+    if won || bug != Some(Bug::HeardAgain) {
+        heard(chain, by, item, won);
+    }
     if won {
         let shown = turn == Turn::Step;
         return chain.decide(Verdict::Refuted(Fault::Step { finder: by, item, shown }));

@@ -3,7 +3,7 @@
 //! - [`state`]: what the chain knows, with the small sets of [`set`];
 //! - [`rules`]: what it does with an input, [`dispute`] in a dissection, [`settle`] with money;
 //! - [`parties`]: who takes part, and [`moves`]: what each may do;
-//! - [`properties`]: what must hold;
+//! - [`properties`]: what must hold, and `progress`: how far a lease is;
 //! - [`bugs`]: rules with one thing left out, each of which must break a property;
 //! - [`explore`]: how much is visited, and what was found.
 //!
@@ -16,6 +16,7 @@ pub mod dispute;
 pub mod explore;
 pub mod moves;
 pub mod parties;
+mod progress;
 pub mod properties;
 pub mod rules;
 pub mod set;

@@ -80,6 +80,9 @@ impl World {
                 if bug == Some(Bug::OpenedBeforeSeals) {
                     say(Input::Opened);
                 }
+                if bug == Some(Bug::CommittedAgain) && !honest {
+                    say(Input::Committed(None));
+                }
                 self.serve(actions);
             }
             Phase::Opening => say(Input::Opened),

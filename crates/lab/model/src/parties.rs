@@ -8,6 +8,7 @@
 //!   what it has sealed. What a verifier was served is gone, and the provider decides anew to serve it.
 
 use crate::bugs::Bug;
+use crate::progress::progress;
 use crate::rules::{Input, apply};
 use crate::set::Set;
 use crate::state::{Chain, FRESH, VERIFIERS};
@@ -63,6 +64,8 @@ pub struct World {
     pub crashes: u8,
     /// Servings that may still be lost.
     pub losses: u8,
+    /// Whether something happened that took the lease no further.
+    pub strayed: bool,
 }
 
 /// What happens.
@@ -86,7 +89,7 @@ impl World {
     /// At the award.
     pub fn new(cast: Cast, crashes: u8, losses: u8) -> Self {
         let served = [None; VERIFIERS as usize];
-        Self { cast, chain: Chain::default(), served, down: false, crashes, losses }
+        Self { cast, chain: Chain::default(), served, down: false, crashes, losses, strayed: false }
     }
 
     /// What a verifier was served, once that is decided.
@@ -123,6 +126,10 @@ impl World {
         if next.chain.phase != self.chain.phase {
             next.served = Default::default();
         }
-        (next != *self).then_some(next)
+        if next == *self {
+            return None;
+        }
+        next.strayed = self.strayed || progress(&next) <= progress(self);
+        Some(next)
     }
 }

@@ -1,7 +1,7 @@
 //! What must hold whoever takes part, and what must be possible.
 //!
-//! `always` is checked in every state. That everything ends is checked where nothing can happen any more; no
-//! way leads in circles (a test shows it), so every way comes to such a state.
+//! `always` is checked in every state. That everything ends is checked where nothing can happen any more; all
+//! that happens takes the lease further, so no way leads in circles and every way comes to such a state.
 //!
 //! Assumed: honest parties are heard before their deadlines; the referee is right; and where silence is
 //! decided, and only there, two of three fresh verifiers are honest and reached.
@@ -23,8 +23,8 @@ fn about_money() -> Vec<Property<Rules>> {
         Property::always("no payment without a verdict", |_, world: &World| {
             world.chain.purse.paid == 0 || world.chain.verdict.is_some()
         }),
-        Property::always("settlement happens once", |_, world: &World| {
-            world.chain.settlements <= 1
+        Property::always("settlement happens exactly once", |_, world: &World| {
+            world.chain.settlements == u8::from(world.chain.phase == Phase::Closed)
         }),
         Property::always("money is conserved", |_, world: &World| conserved(&world.chain)),
         Property::always("false work that is found is never paid", |_, world: &World| {
@@ -33,6 +33,11 @@ fn about_money() -> Vec<Property<Rules>> {
         Property::always("false work that is found costs ten times its pay", |_, world: &World| {
             let settled = world.chain.settlements > 0 && refuted(&world.chain);
             !settled || world.chain.purse.slashed >= PAY.saturating_mul(10)
+        }),
+        Property::always("a slash burns more than the pay", |_, world: &World| {
+            // So nothing is won by it, be client, finder and provider the same party.
+            let settled = world.chain.settlements > 0 && refuted(&world.chain);
+            !settled || world.chain.purse.burned > PAY
         }),
         Property::always("a client gets its money back for what is refuted", |_, world: &World| {
             let settled = world.chain.settlements > 0 && refuted(&world.chain);
@@ -74,16 +79,19 @@ fn about_parties() -> Vec<Property<Rules>> {
             })
         }),
         Property::always(
+            "what is false and run by somebody honest is refuted",
+            |_, world: &World| {
+                let decided = world.chain.verdict.is_some();
+                !decided || !run_honestly(world) || refuted(&world.chain)
+            },
+        ),
+        Property::always(
             "what is false and drawn for somebody honest is not upheld",
             |_, world: &World| {
                 let upheld = world.chain.verdict == Some(Verdict::Upheld);
                 !upheld || world.cast.unreliable() > 1 || !drawn_honestly(world)
             },
         ),
-        Property::always("what somebody honest objects to is refuted", |_, world: &World| {
-            let decided = world.chain.verdict.is_some();
-            !decided || !objected_honestly(world) || refuted(&world.chain)
-        }),
         Property::always("what nobody answered is not upheld", |_, world: &World| {
             let upheld = world.chain.verdict == Some(Verdict::Upheld);
             !upheld || answered(&world.chain)
@@ -93,6 +101,9 @@ fn about_parties() -> Vec<Property<Rules>> {
 
 fn about_ends() -> Vec<Property<Rules>> {
     vec![
+        Property::always("all that happens takes the lease further", |_, world: &World| {
+            !world.strayed
+        }),
         Property::always("every dispute ends", |rules: &Rules, world: &World| {
             !matches!(world.chain.phase, Phase::Disputing(_)) || !rules.is_stuck(world)
         }),
@@ -197,11 +208,12 @@ fn drawn_honestly(world: &World) -> bool {
     })
 }
 
-/// Whether an honest verifier has opened a seal that is not the leaf.
-fn objected_honestly(world: &World) -> bool {
+/// Whether an honest verifier has run what is false and sealed what it found, in any draw so far.
+fn run_honestly(world: &World) -> bool {
+    let Some(item) = world.chain.faked else { return false };
     (0..VERIFIERS).filter(|it| world.cast.kind(*it) == Kind::Honest).any(|it| {
-        let slot = world.chain.slot(it);
-        slot.revealed && slot.answer.is_some_and(|answer| !answer.wrong.is_empty())
+        let answer = world.chain.slot(it).answer.unwrap_or_default();
+        answer.sealed.has(item)
     })
 }
 

@@ -71,6 +71,9 @@ pub fn apply(chain: &Chain, input: Input, bug: Option<Bug>) -> Option<Chain> {
             let skipped = bug == Some(Bug::BeginningSkipped);
             draw(&mut next, if skipped { FIRST_DRAW.and(SEGMENTS) } else { FIRST_DRAW });
         }
+        (Phase::Answering, Input::Committed(faked)) if bug == Some(Bug::CommittedAgain) => {
+            next.faked = faked;
+        }
         (Phase::Running, Input::Cancelled) => next.phase = Phase::Stopping,
         (Phase::Running, Input::Ticked) => settle_without_commitment(&mut next, true),
         (Phase::Running, Input::Released) | (Phase::Stopping, Input::Ticked) => {

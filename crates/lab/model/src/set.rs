@@ -23,6 +23,11 @@ impl Set {
         self.0 == 0
     }
 
+    /// How many are in it.
+    pub fn len(self) -> u8 {
+        self.each().fold(0, |count, _| count.saturating_add(1))
+    }
+
     /// What is in either.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {

@@ -203,6 +203,9 @@ fn slash(chain: &mut Chain, fault: Fault, fees: i16, bug: Option<Bug>) {
         }
         rest = rest.saturating_sub(quarter);
     }
+    if bug == Some(Bug::NothingBurned) {
+        return chain.purse.give_client(rest);
+    }
     chain.purse.burn(rest);
 }
 
