@@ -3,7 +3,6 @@
 use crate::Rules;
 use crate::bugs::Bug;
 use crate::parties::{Action, Cast, Kind, World};
-use crate::properties;
 use stateright::{Checker as _, Expectation, HasDiscoveries, Model as _};
 use std::time::{Duration, Instant};
 
@@ -84,9 +83,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// The property that is broken in the fewest steps.
+    /// What does not hold.
     pub fn broken(&self) -> Option<&Finding> {
-        self.findings.iter().filter(|it| !it.holds).min_by_key(|it| it.path.len())
+        self.findings.iter().find(|it| !it.holds)
     }
 }
 
@@ -95,7 +94,7 @@ pub fn explore(size: Size, threads: usize) -> Report {
     run(Rules { size, bug: None }, threads)
 }
 
-/// Explores rules with a bug until something breaks. One thread: what is found first is found by a shortest way.
+/// Explores rules with a bug until the property breaks that it must break. One thread: what is found first is found by a shortest way.
 pub fn hunt(size: Size, bug: Bug) -> Report {
     run(Rules { size, bug: Some(bug) }, 1)
 }
@@ -104,13 +103,13 @@ fn run(rules: Rules, threads: usize) -> Report {
     let start = Instant::now();
     let hunts = rules.bug.is_some();
     let until = if hunts { HasDiscoveries::AnyFailures } else { HasDiscoveries::AllFailures };
+    let checked = rules.properties();
     let checker = rules.checker().threads(threads).finish_when(until).spawn_bfs().join();
     let mut seen = checker.discoveries();
-    let findings = properties::all().into_iter().map(|property| {
+    let findings = checked.into_iter().map(|property| {
         let path = seen.remove(property.name).map(stateright::Path::into_actions);
         let possible = property.expectation == Expectation::Sometimes;
-        // A hunt stops early, and what it has not seen says nothing.
-        let holds = if possible { hunts || path.is_some() } else { path.is_none() };
+        let holds = path.is_some() == possible;
         Finding { property: property.name, holds, path: path.unwrap_or_default() }
     });
     let findings = findings.collect();

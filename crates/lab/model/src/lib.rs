@@ -63,6 +63,7 @@ impl Model for Rules {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        properties::all()
+        let all = properties::all().into_iter();
+        all.filter(|it| self.bug.is_none_or(|bug| bug.breaks() == it.name)).collect()
     }
 }
