@@ -67,6 +67,9 @@ bugs! {
     /// Leaves may be opened while verifiers still seal.
     OpenedBeforeSeals: "leaves are opened before answers are sealed" =>
         "a verifier that runs nothing gains nothing",
+    /// What the first verifiers do not answer is not drawn again, and the lease ends without pay.
+    DrawnOnce: "what is not answered is inconclusive at once" =>
+        "honest work is paid",
     /// What was not served does not count, as long as something else was checked.
     UnservedUpheld: "what was not served is not drawn again" =>
         "what is false and drawn for somebody honest is not upheld",
@@ -91,6 +94,9 @@ bugs! {
     /// The referee does not look at what the closing makes.
     ClosingUndecided: "the closing does not decide bytes out" =>
         "what is false and run by somebody honest is refuted",
+    /// What verifiers have checked stands, whatever the referee finds.
+    ChecksOverrule: "what was checked stands against the referee" =>
+        "an honest challenger never loses",
     /// A step that the challenger does not show counts against the provider.
     StepNotShown: "the challenger need not show the step" =>
         "an honest provider is never slashed",
@@ -115,6 +121,9 @@ bugs! {
     /// Once the claim is at stake, not ten times.
     SmallStake: "the claim is at stake once" =>
         "false work that is found costs ten times its pay",
+    /// Escrow of what is refuted is burned.
+    EscrowBurned: "escrow of refuted work is burned" =>
+        "a client gets its money back for what is refuted",
     /// Client and finder divide a slash, and no part of it is burned.
     NothingBurned: "no part of a slash is burned" =>
         "a slash burns more than the pay",

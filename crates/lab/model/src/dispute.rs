@@ -53,7 +53,8 @@ pub(crate) fn disputed(
             next.turn = if unit { Turn::Step } else { Turn::Provider };
         }
         (Turn::Step, Input::Shown) => {
-            end(chain, dispute, referee(wrong, bug), bug);
+            let stands = bug == Some(Bug::ChecksOverrule) && chain.checked.has(dispute.item);
+            end(chain, dispute, referee(wrong, bug) && !stands, bug);
             return Some(());
         }
         (_, Input::Ticked) if bug != Some(Bug::EndlessDispute) => {

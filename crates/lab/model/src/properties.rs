@@ -9,9 +9,12 @@
 use crate::Rules;
 use crate::parties::{Kind, World};
 use crate::set::Set;
-use crate::settle::{FEE, PAY, PROVIDER_LOCK, Purse, SAVINGS};
+use crate::settle::{CLIENT_LOCK, FEE, PAY, PROVIDER_LOCK, Purse, SAVINGS};
 use crate::state::{BEGINNING, Chain, Challenger, Fault, Phase, SEGMENTS, VERIFIERS, Verdict};
 use stateright::Property;
+
+/// What a client has at least where work is refuted: pay, lock, and a quarter of the slash.
+const REFUNDED: i16 = PAY.saturating_add(CLIENT_LOCK).saturating_add(PROVIDER_LOCK / 4);
 
 /// All of them.
 pub fn all() -> Vec<Property<Rules>> {
@@ -41,7 +44,7 @@ fn about_money() -> Vec<Property<Rules>> {
         }),
         Property::always("a client gets its money back for what is refuted", |_, world: &World| {
             let settled = world.chain.settlements > 0 && refuted(&world.chain);
-            !settled || world.chain.purse.client > PAY
+            !settled || world.chain.purse.client >= REFUNDED
         }),
         Property::always("only the finder shares in a slash", |_, world: &World| {
             (0..VERIFIERS).all(|it| {

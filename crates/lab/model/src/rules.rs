@@ -206,7 +206,7 @@ pub(crate) fn go_on(chain: &mut Chain, bug: Option<Bug>) {
         chain.decide(Verdict::Refuted(Fault::Unserved));
     } else if missing.is_empty() {
         chain.phase = Phase::Objecting;
-    } else if chain.draws == 1 {
+    } else if chain.draws == 1 && bug != Some(Bug::DrawnOnce) {
         let items = again(chain, missing, bug);
         draw(chain, items);
     } else {

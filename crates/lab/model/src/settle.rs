@@ -144,10 +144,10 @@ pub(crate) fn settle(chain: &mut Chain, bug: Option<Bug>) {
     let purse = &mut chain.purse;
     match chain.verdict {
         Some(Verdict::Refuted(fault)) => {
-            if bug == Some(Bug::RefutedPaid) {
-                purse.pay(PAY);
-            } else {
-                purse.give_client(PAY);
+            match bug {
+                Some(Bug::RefutedPaid) => purse.pay(PAY),
+                Some(Bug::EscrowBurned) => purse.burn(PAY),
+                _ => purse.give_client(PAY),
             }
             slash(chain, fault, fees, bug);
         }
@@ -186,7 +186,7 @@ fn slash(chain: &mut Chain, fault: Fault, fees: i16, bug: Option<Bug>) {
     purse.give_client(quarter);
     let mut rest = at_stake.saturating_sub(quarter).saturating_sub(fees);
     if bug == Some(Bug::EveryVerifierShares) {
-        let share = quarter / i16::from(VERIFIERS);
+        let share = quarter.checked_div(VERIFIERS.into()).unwrap_or(0);
         for verifier in 0..VERIFIERS {
             chain.purse.give_verifier(verifier, share);
             rest = rest.saturating_sub(share);

@@ -2,6 +2,8 @@
 
 use opengpu_model::bugs::Bug;
 use opengpu_model::explore::{Size, explore, hunt};
+use opengpu_model::properties;
+use stateright::Expectation;
 
 #[test]
 fn the_rules_keep_every_property_and_what_must_be_possible_is() {
@@ -16,6 +18,15 @@ fn every_planted_bug_breaks_a_property() {
     for bug in Bug::ALL {
         let report = hunt(Size::SMALL, *bug);
         assert!(report.broken().is_some(), "{bug:?} survived {} states", report.states);
+    }
+}
+
+#[test]
+fn every_property_that_must_hold_is_broken_by_a_bug() {
+    let must = properties::all().into_iter().filter(|it| it.expectation != Expectation::Sometimes);
+    for property in must {
+        let broken = Bug::ALL.iter().any(|bug| bug.breaks() == property.name);
+        assert!(broken, "no bug breaks \"{}\"", property.name);
     }
 }
 
