@@ -3,6 +3,7 @@
 use crate::{
     arguments::Global,
     config::Settings,
+    dev,
     exit::{Complaint, Exit},
     output::Output,
 };
@@ -61,9 +62,10 @@ impl Context {
     /// The key that acts: the given one, or the one of the settings.
     pub(crate) fn wallet_name(&self, given: Option<&str>) -> Result<String> {
         given.map(str::to_owned).or_else(|| self.wallet.clone()).ok_or_else(|| {
-            Complaint::usage("which key acts?")
-                .hint("name one (--from, or --delegator), or set `wallet` in config.toml")
-                .into()
+            let hint = "name one (--from, or --delegator), or set `wallet` in config.toml";
+            let local = dev::keys_hint(&self.home).map(|local| format!("; {local}"));
+            let hint = format!("{hint}{}", local.unwrap_or_default());
+            Complaint::usage("which key acts?").hint(hint).into()
         })
     }
 

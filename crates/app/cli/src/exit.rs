@@ -1,5 +1,6 @@
 //! How the program ends: exit codes, and errors in words with a hint.
 
+use crate::dev;
 use anyhow::Error;
 use opengpu_client::{
     BuildError, FollowError, NodeKeysError, RpcError, SendError, WalletError, api::codes,
@@ -131,7 +132,7 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<S
         return Some((it.exit, it.hint.clone()));
     }
     if let Some(it) = cause.downcast_ref::<WalletError>() {
-        return Some((of_wallet(it), it.hint()));
+        return Some((of_wallet(it), wallet_hint(it)));
     }
     if let Some(it) = cause.downcast_ref::<FollowError>() {
         return Some(of_follow(it));
@@ -189,6 +190,16 @@ fn of_wallet(error: &WalletError) -> Exit {
         | WalletError::Damaged(_)
         | WalletError::Keystore(_) => Exit::Failed,
     }
+}
+
+/// What helps; a key that is missing may be one of the local network beside it.
+fn wallet_hint(error: &WalletError) -> Option<String> {
+    let hint = error.hint()?;
+    let local = match error {
+        WalletError::Missing { folder, .. } => folder.parent().and_then(dev::keys_hint),
+        _ => None,
+    };
+    Some(local.map_or_else(|| hint.clone(), |local| format!("{hint}; {local}")))
 }
 
 const fn of_file(error: &FileError) -> Exit {

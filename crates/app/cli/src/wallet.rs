@@ -4,6 +4,7 @@ mod rotate;
 
 use crate::{
     context::{Context, ask_secret},
+    dev,
     exit::Complaint,
     output::{facts, table},
     values::Kind,
@@ -223,9 +224,11 @@ fn list(context: &Context) -> Result<()> {
     let json: Vec<_> = records.iter().map(json_of).collect();
     if records.is_empty() {
         let home = context.home.display();
-        context
-            .output
-            .note(format!("There are no keys in {home} yet; `opengpu wallet new NAME` makes one."));
+        let local = dev::keys_hint(&context.home).map(|local| format!("; {local}"));
+        context.output.note(format!(
+            "There are no keys in {home} yet; `opengpu wallet new NAME` makes one{}.",
+            local.unwrap_or_default()
+        ));
     }
     context.output.show(&json, |_| {
         let rows = records.iter();

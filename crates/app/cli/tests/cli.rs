@@ -264,6 +264,29 @@ fn a_wallet_lives_from_import_to_removal() {
 }
 
 #[test]
+fn a_missing_key_is_looked_for_in_the_local_network_if_there_is_one() {
+    let cli = Cli::new();
+    let local = cli.home.path().join("home/dev");
+    let asked = || {
+        let run = ["run", "sha256-search"];
+        let with_key = [&run[..], &["--from", "alice"]].concat();
+        [cli.run(&with_key), cli.run(&run), cli.run(&["wallet", "list"])].map(|it| it.err)
+    };
+    let [missing, unnamed, none] = asked();
+    assert!(missing.contains("there is no key `alice`"), "{missing}");
+    assert!(missing.contains("`opengpu wallet new NAME` makes one\n"), "{missing}");
+    assert!(unnamed.contains("which key acts?") && none.contains("no keys"), "{unnamed}{none}");
+    std::fs::create_dir_all(&local).unwrap();
+    for name in [".opengpu-dev", "genesis.json"] {
+        std::fs::write(local.join(name), "").unwrap();
+    }
+    for told in asked() {
+        let named = format!("local network are used with --home {}", local.display());
+        assert!(told.contains(&named), "{told}");
+    }
+}
+
+#[test]
 fn a_phrase_gives_the_account_that_ethereum_wallets_show() {
     let phrase = "test test test test test test test test test test test junk";
     let import = ["wallet", "import", "eth", "--kind", "secp256k1", "--no-passphrase"];
@@ -378,6 +401,31 @@ fn too_little_money_ends_with_5() {
     let ended = cli.run(&[&TRANSFER[..], &["-y"]].concat());
     assert_eq!((ended.code, ended.out.as_str()), (5, ""), "{}", ended.err);
     assert!(ended.err.contains("the payer has 0 oGPU"), "{}", ended.err);
+}
+
+#[test]
+fn a_budget_that_the_account_does_not_have_is_told_before_anything_is_asked_or_sent() {
+    let mut cli = Cli::new();
+    let address = cli.key("alice", 1);
+    let (url, seen) = node(ACCEPTED);
+    cli.node = url;
+    let task = ["sha256-search", "--from", "alice", "--budget", "100000000"];
+    for command in [&["run"][..], &["sweep", "--value", "a", "--value", "b", "--out", "out"]] {
+        // Nobody answers a question here, and none is asked.
+        let ended = cli.run(&[command, &task].concat());
+        assert_eq!((ended.code, ended.out.as_str()), (5, ""), "{}", ended.err);
+        let told = "error: the account has 50 oGPU, and a budget of 100000000 needs 102000000.0";
+        assert!(ended.err.contains(told), "{}", ended.err);
+        assert!(ended.err.contains("hint: give a smaller --budget, or fund"), "{}", ended.err);
+        assert!(ended.err.contains(&format!("faucet {address} AMOUNT")), "{}", ended.err);
+    }
+    assert!(seen.try_iter().all(|(path, _)| path != "/v1/transactions"));
+    // Whoever looks only is told as well, and whoever has enough is not.
+    let quoted = cli.run(&[&["quote"][..], &task].concat());
+    assert_eq!(quoted.code, 0, "{}", quoted.err);
+    assert!(quoted.out.contains("has 50 oGPU, which is too little"), "{}", quoted.out);
+    let enough = cli.run(&["run", "sha256-search", "--from", "alice", "--budget", "48"]);
+    assert!(enough.code == 2 && enough.err.contains("not confirmed"), "{}", enough.err);
 }
 
 #[test]

@@ -185,6 +185,8 @@ pub struct Status {
     pub failing: Vec<Failing>,
     /// Whether the chain has other offers of it.
     pub unannounced: bool,
+    /// Why the chain refuses what it offers, or how it is reached, if it said so.
+    pub refused: Option<Failure>,
     /// Bytes of the store that are in use.
     pub stored: u64,
     /// Bytes that are held for other providers' leases.

@@ -359,6 +359,7 @@ impl Desk {
             bids: self.core.bids().collect(),
             failing: self.core.failing().collect(),
             unannounced: self.core.provider().is_some() && !self.core.is_announced(),
+            refused: self.core.refusal(),
             stored: self.depot.store.used(),
             holding: self.custody.bytes(),
             full: self.full,

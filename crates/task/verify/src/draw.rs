@@ -46,6 +46,8 @@ const BACKER: Permille = Permille::constant(250);
 pub enum Occasion {
     /// The audit of a commitment.
     Audit,
+    /// Others, for what the first verifiers of an audit left unchecked.
+    Others,
     /// The audit of an audit that was accepted.
     Again,
     /// A round of the jury on a segment.
@@ -63,6 +65,7 @@ impl Occasion {
         let (kind, segment, round) = match self {
             Self::Audit => (0, 0, 0),
             Self::Again => (1, 0, 0),
+            Self::Others => (3, 0, 0),
             Self::Round { segment, round } => (2, segment.0, round),
         };
         let [a, b, c, d] = segment.to_le_bytes();
@@ -239,6 +242,7 @@ mod tests {
             make(1, 1, lease(1, 2), 1, Occasion::Audit),
             make(1, 1, lease(1, 1), 2, Occasion::Audit),
             make(1, 1, lease(1, 1), 1, Occasion::Again),
+            make(1, 1, lease(1, 1), 1, Occasion::Others),
             make(1, 1, lease(1, 1), 1, round(0, 0)),
             make(1, 1, lease(1, 1), 1, round(1, 0)),
             make(1, 1, lease(1, 1), 1, round(0, 1)),

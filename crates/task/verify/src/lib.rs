@@ -10,6 +10,7 @@
 //! - [`window`]: the same over many small leases;
 //! - [`answer`]: what a verifier answers, and its seal;
 //! - [`compare`]: whether runs agree that are not equal bit for bit;
+//! - [`audit`]: all phases of an audit, from the draw to the finding;
 //! - [`committee`]: how a jury decides a disputed segment;
 //! - [`point`]: where a run stands between two steps of a segment;
 //! - [`dissection`]: how a disputed segment is narrowed to one step;
@@ -19,6 +20,7 @@
 //! Pure: no clock, no socket, no file, no randomness but what is given.
 
 pub mod answer;
+pub mod audit;
 pub mod bounds;
 pub mod committee;
 pub mod compare;

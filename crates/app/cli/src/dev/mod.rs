@@ -22,7 +22,7 @@ use crate::{
 };
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use network::{DevNode, Network, Ports};
+use network::{Network, Ports};
 use opengpu_client::{Rpc, devnet, rpc::DEFAULT_URL, send};
 use opengpu_types::{Amount, Operation};
 use processes::{Processes, Stop};
@@ -114,6 +114,13 @@ fn folder(home: &Path, data: Option<PathBuf>) -> PathBuf {
     data.unwrap_or_else(usual)
 }
 
+/// How the keys of the local network in a home folder are named, if there is one.
+pub(crate) fn keys_hint(home: &Path) -> Option<String> {
+    let network = home.join("dev");
+    let told = || format!("those of the local network are used with --home {}", network.display());
+    network::exists(&network).then(told)
+}
+
 fn start(context: &Context, start: Start) -> Result<()> {
     let path = folder(&context.home, start.data);
     let stop = Stop::on_signals()?;
@@ -131,16 +138,20 @@ fn start(context: &Context, start: Start) -> Result<()> {
             relay: start.relay_port.unwrap_or(rpc.saturating_add(RELAY_AFTER)),
         };
         // The tour adds one more.
-        ports.check(start.validators.saturating_add(u16::from(start.tour)))?;
-        // Before anything is thrown away or written: another network may run there.
-        ports.check_free(start.validators)?;
+        let nodes = start.validators.saturating_add(u16::from(start.tour));
+        ports.check(nodes)?;
+        // Before anything is thrown away or written: another network may run there, or the old one.
+        ports.check_free(nodes)?;
         if start.fresh {
+            if let Ok(old) = Network::open(&path) {
+                old.check_ports()?;
+            }
             network::discard(&path)?;
         }
         Network::create(&path, start.validators, ports)?
     };
     let mut processes = Processes::default();
-    network.nodes().iter().try_for_each(DevNode::check_ports)?;
+    network.check_ports()?;
     for node in network.nodes() {
         processes.start(node, network.path())?;
     }

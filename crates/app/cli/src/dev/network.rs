@@ -18,7 +18,7 @@ use crate::{
 use anyhow::{Context as _, Result};
 use opengpu_client::{
     Keystore, NodeKeys, Passphrase, Rpc, Signatory,
-    devnet::{DevNetwork, Plan},
+    devnet::{DevNetwork, FAUCET, Plan, USERS},
     genesis_file,
     wallet::{KeyRecord, create_folder},
 };
@@ -34,6 +34,9 @@ use std::{
 const MARK: &str = ".opengpu-dev";
 const GENESIS: &str = "genesis.json";
 const RELAY: &str = "relay.port";
+/// Names of keys: of operators and of providers, with a number.
+const OPERATOR: &str = "validator-";
+pub(super) const PROVIDER: &str = "provider-";
 /// Name of the log in a node's folder.
 pub(super) const LOG: &str = "node.log";
 
@@ -50,7 +53,7 @@ pub(super) struct DevNode {
 impl DevNode {
     fn open(folder: Folder, index: usize) -> Result<Self> {
         let settings = folder.settings()?;
-        let (name, wallet) = (format!("node {index}"), format!("validator-{index}"));
+        let (name, wallet) = (format!("node {index}"), format!("{OPERATOR}{index}"));
         Ok(Self { name, wallet, folder, settings })
     }
 
@@ -133,7 +136,8 @@ pub(super) fn is_marked(path: &Path) -> bool {
     path.join(MARK).exists()
 }
 
-/// Deletes a network; a folder that is none is left alone.
+/// Deletes a network; a folder that is none is left alone, and so is one with keys that no network made:
+/// it may be somebody's home folder.
 pub(super) fn discard(path: &Path) -> Result<()> {
     if !path.exists() {
         return Ok(());
@@ -141,6 +145,16 @@ pub(super) fn discard(path: &Path) -> Result<()> {
     if !path.join(MARK).exists() {
         let complaint = format!("{} holds no local network, so it is not deleted", path.display());
         return Err(Complaint::usage(complaint).into());
+    }
+    let keys = keystore(path)?.list()?.into_iter().map(|record| record.name);
+    let own: Vec<_> = keys.filter(|name| !is_of_network(name)).collect();
+    if !own.is_empty() {
+        let own = own.join(", ");
+        let complaint =
+            format!("{} has keys of yours, so it is not deleted: {own}", path.display());
+        let hint = "move their files out of its folder `keys`, or make the network elsewhere: \
+                    --data FOLDER";
+        return Err(Complaint::usage(complaint).hint(hint).into());
     }
     std::fs::remove_dir_all(path).with_context(|| format!("deleting {}", path.display()))
 }
@@ -205,6 +219,12 @@ impl Network {
         Ok(network)
     }
 
+    /// Says that it runs, or that other programs use its ports.
+    pub(super) fn check_ports(&self) -> Result<()> {
+        self.nodes.iter().try_for_each(DevNode::check_ports)?;
+        check_port(self.relay)
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -247,7 +267,6 @@ impl Network {
 
     /// Starts the relay.
     pub(super) fn start_relay(&self, processes: &mut Processes) -> Result<()> {
-        check_port(self.relay)?;
         let listen = self.relay.to_string();
         let arguments = ["relay", "run", "--listen", &listen, "--until-stdin-ends"];
         let arguments = arguments.map(OsString::from).to_vec();
@@ -319,6 +338,13 @@ impl Network {
         self.keystore.store(&mut rand::rng(), name, signatory, &Passphrase::default())?;
         Ok(())
     }
+}
+
+/// Whether a network names its keys like this.
+fn is_of_network(name: &str) -> bool {
+    let numbered = [OPERATOR, PROVIDER].iter().filter_map(|kind| name.strip_prefix(kind));
+    let numbered = numbered.into_iter().any(|number| number.parse::<u32>().is_ok());
+    numbered || name == FAUCET || USERS.contains(&name)
 }
 
 fn node_folder(path: &Path, index: usize) -> Folder {
@@ -402,7 +428,15 @@ mod tests {
         assert!(Network::create(folder.path(), 1, PORTS).is_err());
         assert!(folder.path().join("thesis.txt").exists());
         let path = folder.path().join("dev");
-        Network::create(&path, 1, PORTS).unwrap();
+        let network = Network::create(&path, 1, PORTS).unwrap();
+        network.wallet_or_new("provider-0").unwrap();
+        network.wallet_or_new("savings").unwrap();
+        let told = discard(&path).unwrap_err().to_string();
+        assert!(told.contains("savings") && !told.contains("provider-0"), "{told}");
+        // Nor is an interrupted one, in which somebody has made a key.
+        std::fs::remove_file(path.join(GENESIS)).unwrap();
+        assert!(Network::create(&path, 1, PORTS).is_err());
+        keystore(&path).unwrap().remove("savings").unwrap();
         discard(&path).unwrap();
         assert!(!path.exists());
     }

@@ -5,7 +5,7 @@
 
 use super::{
     START_PATIENCE,
-    network::Network,
+    network::{Network, PROVIDER},
     processes::{Processes, Stop},
     transfer, wait_until,
 };
@@ -42,7 +42,7 @@ impl DevProvider {
         let folder = network.path().join("providers").join(index.to_string());
         Self {
             name: format!("provider {index}"),
-            wallet: format!("provider-{index}"),
+            wallet: format!("{PROVIDER}{index}"),
             folder: Folder::new(folder),
         }
     }

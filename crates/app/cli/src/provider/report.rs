@@ -293,6 +293,13 @@ fn standing(status: &Status, around: Around) -> String {
         _ if !around.open => "it takes no leases at this hour",
         _ if !around.reachable => "its relay does not answer, so no client reaches it",
         (None, _) => "the chain does not know it yet",
+        _ if status.refused.is_some() => {
+            let why = status.refused.map_or_else(String::new, |failure| failure.to_string());
+            return format!(
+                "idle because the chain refuses its offers ({why}): change them with \
+                 `opengpu provider init`, then start it again"
+            );
+        }
         _ if status.unannounced => {
             "the chain has other offers of it, which are brought up to date as soon as no lease is in \
              the way"

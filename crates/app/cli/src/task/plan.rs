@@ -39,9 +39,26 @@ pub(super) struct Plan {
     pub(super) escrow: Amount,
     /// Tokens that are held beside it.
     lock: Amount,
+    /// Who pays, if that is known.
+    purse: Option<Purse>,
     quote: Quote,
     /// What it costs by the index, if somebody would run it.
     tiers: Option<Tiers>,
+}
+
+/// The account that pays.
+struct Purse {
+    account: Address,
+    /// What it has.
+    balance: Amount,
+    /// What the chain takes of it for all tasks: budgets, trust locks, reserves and fees.
+    needed: Amount,
+}
+
+impl Purse {
+    fn is_empty(&self) -> bool {
+        self.balance < self.needed
+    }
 }
 
 impl Plan {
@@ -68,7 +85,8 @@ impl Plan {
             let hint = "leave --devices out; --split runs a program over several providers";
             Complaint::usage(error.to_string()).hint(hint)
         })?;
-        let parameters: MarketParameters = context.rpc.parameters()?.parameters.market;
+        let chain = context.rpc.parameters()?.parameters;
+        let parameters: MarketParameters = chain.market;
         let id = ArtifactId::of(&input);
         let mut spec = wishes.spec(&program, id, parameters.dollar);
         let large = || Complaint::usage("the budget is larger than money can be");
@@ -78,6 +96,8 @@ impl Plan {
         let payer = (&client, market::reliability(&context.rpc, client)?);
         let mut quote = quoted(&spec, escrow, payer, &offers, parameters.dollar);
         let fee = tiers::fee(&Facts::ask(&context.rpc)?, client, &spec, budget, escrow)?;
+        let each = [escrow, lock, chain.entry_reserve, fee];
+        let purse = purse(context, client, in_all(sum(each), count))?;
         let tiers = by_index(context, &spec, &quote, fee)?;
         if let Some(tier) = wanted.tier() {
             let nobody = || {
@@ -91,13 +111,25 @@ impl Plan {
         let from =
             wanted.input.as_deref().map(|given| format!(" of {}", crate::input::shown(given)));
         let from = from.unwrap_or_default();
-        Ok(Self { program, input, count, budget, check, from, spec, escrow, lock, quote, tiers })
+        Ok(Self {
+            program,
+            input,
+            count,
+            budget,
+            check,
+            from,
+            spec,
+            escrow,
+            lock,
+            purse,
+            quote,
+            tiers,
+        })
     }
 
     /// So much for all tasks.
     pub(super) fn in_all(&self, each: Amount) -> Amount {
-        let count = u128::try_from(self.count).unwrap_or(u128::MAX);
-        each.mul_div(count, 1).unwrap_or(Amount::CAP)
+        in_all(each, self.count)
     }
 
     /// What several tasks cost together; nothing for one.
@@ -172,7 +204,11 @@ impl Plan {
             ("compared", compared(self.spec.class).to_owned()),
             ("who sees it", seen(&self.spec).to_owned()),
         ];
-        let told = lines(self.together().into_iter().chain(told));
+        let poor = self.purse.as_ref().filter(|purse| purse.is_empty()).map(|purse| {
+            let Purse { balance, needed, .. } = purse;
+            ("account", format!("has {balance} oGPU, which is too little: {needed} are needed"))
+        });
+        let told = lines(self.together().into_iter().chain(told).chain(poor));
         format!("{told}\n\n{}", self.offers())
     }
 
@@ -205,8 +241,11 @@ impl Plan {
         table(["would run it", "rate", "predicted", "costs", "reliable", "region"], rows)
     }
 
-    /// A spot task that nobody would take is not worth a fee.
+    /// Whoever has too little is told so, and a spot task that nobody would take is not worth a fee.
     pub(super) fn check(&self) -> Result<()> {
+        if let Some(purse) = self.purse.as_ref().filter(|purse| purse.is_empty()) {
+            return Err(self.too_little(purse).into());
+        }
         if self.spec.allocating == Allocating::Auction || !self.quote.fitting.is_empty() {
             return Ok(());
         }
@@ -215,6 +254,37 @@ impl Plan {
                     auction with --auction";
         Err(complaint.hint(hint).into())
     }
+
+    fn too_little(&self, Purse { account, balance, needed }: &Purse) -> Complaint {
+        let (budget, several) = (self.in_all(self.escrow), if self.count == 1 { "" } else { "s" });
+        let told = format!(
+            "the account has {balance} oGPU, and a budget of {budget} needs {needed} with trust \
+             lock{several}, reserve{several} and fee{several}"
+        );
+        Complaint::new(Exit::Budget, told).hint(format!(
+            "give a smaller --budget, or fund the account {account} (`opengpu tx transfer`; on a \
+             local network `opengpu dev faucet {account} AMOUNT`)"
+        ))
+    }
+}
+
+/// So much for so many tasks.
+fn in_all(each: Amount, count: usize) -> Amount {
+    let count = u128::try_from(count).unwrap_or(u128::MAX);
+    each.mul_div(count, 1).unwrap_or(Amount::CAP)
+}
+
+fn sum(amounts: impl IntoIterator<Item = Amount>) -> Amount {
+    amounts.into_iter().fold(Amount::ZERO, |sum, it| sum.plus(it).unwrap_or(Amount::CAP))
+}
+
+/// What the client has beside what is needed; nothing is known of whoever only looks.
+fn purse(context: &Context, account: Address, needed: Amount) -> Result<Option<Purse>> {
+    if account == Address::ZERO {
+        return Ok(None);
+    }
+    let balance = context.rpc.account(account)?.balance;
+    Ok(Some(Purse { account, balance, needed }))
 }
 
 /// What a task costs by the index of the class of devices that would run it.

@@ -16,7 +16,7 @@
 //!   disk did not take is not sent ([`Answer::Unkept`]); a last word that it does not take is given up
 //!   after some tries, and no lease is taken while the disk is full.
 //! - Nothing runs and nothing is bid while the chain has other offers than the agent is set up with
-//!   ([`announcing`]).
+//!   (`announcing`).
 //! - A lease that a client does not brief is given back as such, in time for a short one not to be
 //!   late; one that it briefs wrongly is given back at once, and nobody is to blame.
 
@@ -37,7 +37,7 @@ pub use lease::{Kept, Stage};
 pub use sight::{BidStage, BidStatus, Hand, NoHand, Prospect, Question, Reply, Sighting};
 
 use crate::policy::record;
-use announcing::Announcing;
+use announcing::{Announcing, Patience};
 use bid::HeldBid;
 use devices::Seat;
 use health::Health;
@@ -92,7 +92,14 @@ struct Own {
     beating: bool,
     draining: Option<bool>,
     editing: bool,
+    /// No heartbeat before.
     rest: Millis,
+    /// Neither draining nor its end before.
+    drain_rest: Millis,
+    /// What the chain took last: draining, or its end.
+    drained: Option<bool>,
+    /// For doing it again, after somebody else undid it.
+    patience: Patience,
 }
 
 impl Own {
@@ -103,7 +110,7 @@ impl Own {
 
 impl Core {
     /// An agent that knows nothing yet.
-    pub const fn new(settings: Settings) -> Self {
+    pub fn new(settings: Settings) -> Self {
         Self {
             settings,
             now: Millis(0),
@@ -118,10 +125,10 @@ impl Core {
             closed: BTreeSet::new(),
             ending: BTreeMap::new(),
             health: Health::new(),
-            announcing: Announcing::new(),
+            announcing: Announcing::default(),
             shunned: Shunned::new(),
             heard: Millis(0),
-            own: Own { beating: false, draining: None, editing: false, rest: Millis(0) },
+            own: Own::default(),
         }
     }
 
@@ -245,6 +252,7 @@ impl Core {
             self.closed.retain(|lease| provider.leases.contains(lease));
         }
         self.provider = provider;
+        self.announcing.see(self.is_announced(), self.differing().is_none());
     }
 
     fn submitted(&mut self, subject: Subject, answer: Answer) {
@@ -292,12 +300,29 @@ impl Core {
                     Answer::Failed(_) => self.now.plus(LONG_REST),
                     _ => rest,
                 };
-                if self.own.editing {
-                    self.announcing.heed(answer, self.now);
-                }
-                self.own = Own { rest, ..Own::default() };
+                self.own_ended(answer, rest);
             }
         }
+    }
+
+    /// What the provider itself asked for has ended. Each kind rests for itself: whatever is refused, a
+    /// provider that works is heard of.
+    fn own_ended(&mut self, answer: Answer, rest: Millis) {
+        let Own { beating, draining, editing, .. } = self.own;
+        if beating {
+            self.own.rest = rest;
+        }
+        if let Some(draining) = draining {
+            self.own.drain_rest = rest;
+            let applied = answer == Answer::Applied;
+            if applied && self.own.drained.replace(draining) == Some(draining) {
+                self.own.patience.done(self.now);
+            }
+        }
+        if editing {
+            self.announcing.heed(answer, self.now);
+        }
+        self.own = Own { beating: false, draining: None, editing: false, ..self.own };
     }
 
     /// Everything that follows from where things stand.
@@ -329,7 +354,8 @@ impl Core {
         });
         self.bid_again(effects);
         self.act_for_itself(effects);
-        let later = [self.next_beat(), self.next_recovery(), self.next_edit()];
+        let patience = Some(self.own.patience.until).filter(|until| *until > self.now);
+        let later = [self.next_beat(), self.next_recovery(), self.next_edit(), patience];
         wake = later.into_iter().fold(wake, earlier);
         if let Some(at) = wake {
             effects.push(Effect::WakeAt(at.max(self.now.plus(Millis(1)))));
@@ -361,7 +387,7 @@ impl Core {
     /// Whether leases are taken, what is offered, and heartbeats.
     fn act_for_itself(&mut self, effects: &mut Vec<Effect>) {
         let Some(provider) = &self.provider else { return };
-        if self.own.is_busy() || self.now < self.own.rest {
+        if self.own.is_busy() {
             return;
         }
         let open = self.settings.policy.hours.contains(self.now);
@@ -378,19 +404,26 @@ impl Core {
             ProviderStatus::Silent { draining } => draining || !wanted,
             _ => false,
         };
-        let operation = if wanted != draining {
-            self.own.draining = Some(wanted);
-            MarketOperation::DrainProvider { draining: wanted }
+        let beats = (returns || self.is_due() && self.is_working()) && !self.is_heard_soon();
+        let operation = if beats && self.now >= self.own.rest {
+            self.own.beating = true;
+            MarketOperation::Heartbeat
         } else if let Some(edit) = self.edit() {
             self.own.editing = true;
             edit
-        } else if (returns || self.is_due() && self.is_working()) && !self.is_heard_soon() {
-            self.own.beating = true;
-            MarketOperation::Heartbeat
+        } else if wanted != draining && self.now >= self.next_drain(wanted) {
+            self.own.draining = Some(wanted);
+            MarketOperation::DrainProvider { draining: wanted }
         } else {
             return;
         };
         effects.push(Effect::Submit { subject: Subject::Provider, operation });
+    }
+
+    /// When it may begin to drain, or end it: later if that was done and somebody else undid it.
+    fn next_drain(&self, draining: bool) -> Millis {
+        let Own { drain_rest, drained, patience, .. } = self.own;
+        if drained == Some(draining) { drain_rest.max(patience.until) } else { drain_rest }
     }
 
     /// Whether something is on its way by which the provider is heard of.

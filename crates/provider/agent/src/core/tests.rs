@@ -9,7 +9,7 @@ use crate::policy::Why;
 use opengpu_crypto::Digest;
 use opengpu_types::{
     ArtifactId, ChainId, Checkpoint, Class, CloseReason, Ending, LeasePhase, Leave, List,
-    MarketParameters, Offered, SegmentIndex, TaskPhase, Usage,
+    MarketParameters, Offer, Offered, SegmentIndex, TaskPhase, Usage,
 };
 use std::collections::VecDeque;
 
@@ -88,6 +88,8 @@ struct World {
     lost: bool,
     /// Whether the executor does not stop.
     hangs: bool,
+    /// Why the chain takes no edits, if it takes none.
+    refuses: Option<Failure>,
     /// Reasons against bids that were told.
     told: Vec<Why>,
     wake: Option<Millis>,
@@ -117,6 +119,7 @@ impl World {
             full: false,
             lost: false,
             hangs: false,
+            refuses: None,
             told: Vec::new(),
             wake: None,
         }
@@ -302,7 +305,15 @@ impl World {
                 self.provider.status = status;
             }
             MarketOperation::EditProvider { contact, offers } => {
-                if !self.provider.leases.is_empty() {
+                if let Some(failure) = self.refuses {
+                    return Err(failure);
+                }
+                let same = |(old, new): (&Offered, &Offer)| {
+                    old.offer.class == new.class && old.offer.rating == new.rating
+                };
+                let kept = offers.len() >= self.provider.offers.len()
+                    && self.provider.offers.iter().zip(offers).all(same);
+                if !self.provider.leases.is_empty() && !kept {
                     return Err(Failure::OfferInUse);
                 }
                 let list = |offer| Offered { offer, leased: 0, pace: 1000, shelf: 0 };

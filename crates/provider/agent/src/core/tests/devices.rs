@@ -318,6 +318,34 @@ fn a_device_that_fails_again_and_again_is_out_of_service_until_its_owner_wishes_
 }
 
 #[test]
+fn only_what_a_device_did_counts_against_it_and_only_progress_speaks_for_it() {
+    let mut market = Market::new();
+    runs_and_ends(&mut market, 1, How::DeviceFailed).unwrap();
+    let failing = |market: &Market| market.core.failing().collect::<Vec<_>>();
+    let once = [Failing { offer: 1, device: 0, failures: 1, out: None }];
+    for how in [How::Broken, How::Full, How::Unfit, How::Halted] {
+        runs_and_ends(&mut market, 1, how).unwrap();
+        assert_eq!(failing(&market), once, "{how:?}");
+    }
+    let (lease, _) = start_one(&mut market, 1);
+    let commitment = Some(commitment(1, 0));
+    market.tell(Input::Ended { lease, commitment, how: How::Halted });
+    assert_eq!(failing(&market), [], "it came further there");
+}
+
+#[test]
+fn a_lease_gets_no_device_that_is_out_of_service_also_if_no_other_is_free() {
+    let mut market = Market::new();
+    let (one, _) = start_one(&mut market, 0);
+    let (two, _) = start_one(&mut market, 0);
+    for _ in 0..3 {
+        let ran = runs_and_ends(&mut market, 0, How::DeviceFailed);
+        assert_eq!(ran, Some(Devices::NONE.with(2)));
+    }
+    assert_eq!(start_one(&mut market, 0).1, None, "{one} and {two} have the others");
+}
+
+#[test]
 fn a_device_that_is_out_of_service_is_tried_again_ever_more_seldom() {
     let mut market = Market::new();
     for _ in 0..3 {

@@ -12,7 +12,7 @@ use landlock::{
 };
 
 use super::{Check, Machine, Packages, said};
-use crate::native::{Cgroup, Probe, Sandbox};
+use crate::native::{Cgroup, Probe, Sandbox, image::docker_answers};
 
 /// The version of Landlock from which on truncating is covered.
 const LANDLOCK_WANTED: u32 = 3;
@@ -163,6 +163,11 @@ fn engine(machine: &Machine, probe: &Probe) -> Check {
     let name = "container images";
     let engines = [("podman", &probe.podman), ("docker", &probe.docker)];
     let engine = engines.into_iter().find(|(_, place)| place.is_some()).map(|(name, _)| name);
+    // Only docker needs somebody else who runs.
+    let docker = probe.docker.as_ref().filter(|_| engine == Some("docker"));
+    if let Some(Err(said)) = docker.filter(|_| probe.bwrap.is_some()).map(|it| docker_answers(it)) {
+        return no_daemon(name, &said);
+    }
     match (engine, probe.bwrap.is_some()) {
         (Some(engine), true) => Check::ok(name, format!("by name from {engine}, in our sandbox")),
         (None, true) => Check::ok(name, "from folders and files; by name with podman or docker"),
@@ -183,6 +188,16 @@ fn engine(machine: &Machine, probe: &Probe) -> Check {
             )
         }
     }
+}
+
+/// Docker is there, and does nothing.
+fn no_daemon(name: &'static str, said: &str) -> Check {
+    if said.contains("permission denied") {
+        let found = "docker is installed, but its daemon does not answer this user";
+        return Check::warn(name, found, "sudo usermod -aG docker $USER, and log in again");
+    }
+    let found = "docker is installed, but its daemon does not answer";
+    Check::warn(name, found, "sudo systemctl start docker, or install podman, which needs none")
 }
 
 /// Without these a guest can be granted no way to the internet; most need none.
@@ -318,13 +333,30 @@ mod tests {
     fn an_engine_alone_runs_no_images() {
         let root = tempfile::tempdir().unwrap();
         let machine = machine(root.path());
-        let docker = || Some(PathBuf::from("/usr/bin/docker"));
+        // It says yes to everything.
+        let docker = || Some(PathBuf::from("/bin/true"));
         let check = engine(&machine, &Probe { docker: docker(), ..nothing() });
         assert_eq!(check.state, State::Failed);
         assert!(check.found.contains("docker is here, but"), "{}", check.found);
         let check = engine(&machine, &Probe { docker: docker(), ..walled() });
         assert_eq!(check.state, State::Ok);
         assert!(check.found.contains("docker"), "{}", check.found);
+    }
+
+    #[test]
+    fn docker_without_its_daemon_hands_out_no_images() {
+        let root = tempfile::tempdir().unwrap();
+        let machine = machine(root.path());
+        let docker = || Some(PathBuf::from("/bin/false"));
+        let check = engine(&machine, &Probe { docker: docker(), ..walled() });
+        assert_eq!(check.state, State::Warn);
+        assert!(check.found.contains("installed, but its daemon does not answer"));
+        assert!(check.fix.unwrap().contains("systemctl start docker"));
+        let denied = no_daemon("x", "permission denied while trying to connect");
+        assert!(denied.fix.unwrap().contains("usermod"));
+        let podman = Some(PathBuf::from("/usr/bin/podman"));
+        let both = Probe { podman, docker: docker(), ..walled() };
+        assert_eq!(engine(&machine, &both).state, State::Ok);
     }
 
     #[test]

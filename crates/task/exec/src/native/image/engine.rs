@@ -22,6 +22,8 @@ const ENVIRONMENT: [&str; 6] =
     ["DOCKER_HOST", "HOME", "PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"];
 /// How long an engine may take.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// How long the daemon of one may take to answer that it is there.
+const ANSWER: Duration = Duration::from_secs(5);
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 /// Bytes of what it says that are read.
@@ -46,6 +48,18 @@ pub fn named(name: &str, cache: &Path, limits: ImageLimits) -> Result<Image, Ima
 /// Writes an image that an engine of this machine knows as a layout: a folder or one tar file.
 pub fn save(name: &str, place: &Path, limits: ImageLimits) -> Result<(), ImageError> {
     knowing(name, limits)?.0.save(name, place)
+}
+
+/// The engine that an owner of this machine would use by hand; the one to install if there is none.
+pub(super) fn usual() -> &'static str {
+    Engine::all().first().map_or("podman", Engine::name)
+}
+
+/// Whether the daemon of docker answers, which is not waited for long; else what docker says.
+pub fn docker_answers(program: &Path) -> Result<(), String> {
+    let mut command = Engine::Docker(program.to_owned()).command();
+    command.args(["version", "--format", "{{.Server.Version}}"]);
+    finish(command, ANSWER).map(drop)
 }
 
 /// The engine that knows an image, and the image's id.
@@ -88,12 +102,16 @@ impl Engine {
         podman.into_iter().chain(tool("docker").map(Self::Docker)).collect()
     }
 
-    /// What it says, in one line with its name.
-    fn says(&self, why: &str) -> String {
-        let name = match self {
+    const fn name(&self) -> &'static str {
+        match self {
             Self::Podman(_) => "podman",
             Self::Docker(_) => "docker",
-        };
+        }
+    }
+
+    /// What it says, in one line with its name.
+    fn says(&self, why: &str) -> String {
+        let name = self.name();
         let last = why.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing");
         format!("{name} says: {}", last.trim().trim_start_matches("Error: "))
     }

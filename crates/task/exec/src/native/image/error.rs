@@ -1,5 +1,6 @@
 //! Why an image was not taken, and what helps.
 
+use super::engine;
 use std::io;
 use std::path::PathBuf;
 
@@ -86,29 +87,40 @@ pub enum ImageError {
     },
 }
 
-/// What makes a folder or file that can be named.
-const SAVE: &str = "podman save --format oci-archive -o image.tar NAME";
+/// What makes a folder or file that can be named, with one of the engines.
+fn save(engine: &str) -> &'static str {
+    match engine {
+        "docker" => "docker save -o image.tar NAME",
+        _ => "podman save --format oci-archive -o image.tar NAME",
+    }
+}
 
 impl ImageError {
-    /// What the owner of this machine can do about it.
+    /// What the owner of this machine can do about it, with the engine that is there.
     pub fn fix(&self) -> String {
+        self.fix_with(engine::usual())
+    }
+
+    fn fix_with(&self, engine: &str) -> String {
+        let save = save(engine);
         match self {
-            Self::NoImage { .. } => format!("an image is what this writes: {SAVE}"),
+            Self::NoImage { .. } => format!("an image is what this writes: {save}"),
             Self::Name { .. } => "a name is like python:3.12; look at the spelling".to_owned(),
             Self::NoEngine { name } => format!(
                 "install podman, then `podman pull {name}`; or name the file that this writes \
-                 elsewhere: {SAVE}"
+                 elsewhere: {save}"
             ),
-            Self::Unknown { name, .. } => format!("fetch it first: podman pull {name}"),
+            Self::Unknown { name, .. } => format!("fetch it first: {engine} pull {name}"),
             Self::Digest { .. } | Self::Malformed { .. } => {
-                format!("it is damaged: fetch it again, or write it again with {SAVE}")
+                format!("it is damaged: fetch it again, or write it again with {save}")
             }
             Self::Escapes { .. } => "do not use it: it was made to do harm".to_owned(),
             Self::TooMany { .. } => "choose a smaller image".to_owned(),
             Self::Foreign { architecture } => {
-                format!("fetch the one for this machine: podman pull --arch {architecture} NAME")
+                let option = if engine == "docker" { "--platform linux/" } else { "--arch " };
+                format!("fetch the one for this machine: {engine} pull {option}{architecture} NAME")
             }
-            Self::Unsupported { .. } => format!("write it again with {SAVE}"),
+            Self::Unsupported { .. } => format!("write it again with {save}"),
             Self::System { .. } => {
                 "see that the disk has room and that this user may write the folder of images, \
                  which OPENGPU_IMAGES names"
@@ -127,7 +139,13 @@ mod tests {
         let name = || "python:3.12".to_owned();
         let unknown = ImageError::Unknown { name: name(), said: "podman: no".to_owned() };
         assert!(unknown.to_string().contains("podman: no"), "{unknown}");
-        assert_eq!(unknown.fix(), "fetch it first: podman pull python:3.12");
+        for engine in ["podman", "docker"] {
+            let fix = format!("fetch it first: {engine} pull python:3.12");
+            assert_eq!(unknown.fix_with(engine), fix);
+        }
+        assert_eq!(unknown.fix(), unknown.fix_with(super::engine::usual()));
+        let foreign = ImageError::Foreign { architecture: "amd64" };
+        assert!(foreign.fix_with("docker").ends_with("docker pull --platform linux/amd64 NAME"));
         let nobody = ImageError::NoEngine { name: name() };
         assert!(nobody.to_string().contains("neither podman nor docker"), "{nobody}");
         assert!(nobody.fix().starts_with("install podman"), "{}", nobody.fix());

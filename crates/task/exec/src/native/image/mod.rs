@@ -17,7 +17,7 @@ mod engine;
 mod error;
 mod layer;
 
-pub use engine::{named, save};
+pub use engine::{docker_answers, named, save};
 pub use error::ImageError;
 
 use crate::scratch::Scratch;

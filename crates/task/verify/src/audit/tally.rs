@@ -1,0 +1,48 @@
+//! What an audit leaves to be paid: fees, pledges of objections, and who found what is wrong.
+
+use std::collections::BTreeMap;
+
+use opengpu_types::Address;
+
+use super::{Audit, Challenger, Fault, Finding, Said};
+
+/// What a verifier has to get when an audit is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Segments that it has checked, and is paid for.
+    pub checked: u32,
+    /// Objections whose pledges go back: nobody knows that they were wrong.
+    pub returned: u32,
+    /// Objections that were wrong.
+    pub forfeited: u32,
+    /// Whether it found what is wrong, and shares in the slash.
+    pub finder: bool,
+}
+
+impl Audit {
+    /// What each verifier has to get. A fee is earned by a segment that was sealed before its leaf was open;
+    /// who has lost a dispute earns none.
+    pub fn tally(&self) -> BTreeMap<Address, Tally> {
+        let mut tallies = BTreeMap::<Address, Tally>::new();
+        for seat in &self.seats {
+            let tally = tallies.entry(seat.verifier).or_default();
+            for duty in &seat.duties {
+                let counter = match duty.said {
+                    Said::Agreed if duty.paid => &mut tally.checked,
+                    Said::Objected(_) => &mut tally.returned,
+                    Said::Dismissed => &mut tally.forfeited,
+                    Said::Nothing | Said::Unserved | Said::Sealed(_) | Said::Agreed => continue,
+                };
+                *counter = counter.saturating_add(1);
+            }
+        }
+        tallies.values_mut().filter(|it| it.forfeited > 0).for_each(|it| it.checked = 0);
+        if let Some(Finding::Refuted(Fault::Wrong { finder: Challenger::Verifier(finder), .. })) =
+            self.finding()
+            && let Some(tally) = tallies.get_mut(&finder)
+        {
+            tally.finder = true;
+        }
+        tallies
+    }
+}
