@@ -73,9 +73,15 @@ bugs! {
     /// What was not served does not count, as long as something else was checked.
     UnservedUpheld: "what was not served is not drawn again" =>
         "what is false and drawn for somebody honest is not upheld",
-    /// One fresh verifier that says it was not served refutes.
-    OneSilenceRefutes: "one fresh verifier that finds silence refutes" =>
+    /// Two fresh verifiers that say they were not served refute.
+    SilenceRefutes: "two of three who find silence refute" =>
         "an honest provider is never slashed",
+    /// What fresh verifiers were not served need not be posted.
+    NotPosted: "what others were not served is not posted" =>
+        "what is false and drawn for somebody honest is not upheld",
+    /// Whoever was not served may say so again when it is posted.
+    DeniedAgain: "what is posted may be denied again" =>
+        "all that happens takes the lease further",
     /// Abstentions are told with the reveals, so leaves of what nobody sealed are opened.
     AbstainedLate: "abstentions are public after leaves are open" =>
         "what is false and drawn for somebody honest is not upheld",
@@ -103,9 +109,6 @@ bugs! {
     /// A move does not say which round it is for.
     MovesWithoutRound: "a repeated move counts in the next round" =>
         "an honest verifier never loses, and is paid",
-    /// The same answer counts as often as it comes.
-    CountedTwice: "a repeated answer counts twice" =>
-        "an honest provider is never slashed",
     /// An objection that is lost shows that the item is right.
     LostDisputeChecks: "a lost objection counts as a check" =>
         "what nobody answered is not upheld",

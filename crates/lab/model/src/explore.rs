@@ -41,6 +41,7 @@ impl Size {
             [False, Honest, Honest],
             [False, False, Honest],
             [Lazy; 3],
+            [False; 3],
         ];
         let mut worlds = Vec::new();
         for [one, two] in firsts {

@@ -5,7 +5,7 @@ use crate::parties::{Action, Kind, World};
 use crate::rules::Input;
 use crate::set::Set;
 use crate::state::{
-    Answer, BEGINNING, Challenger, Dispute, FRESH, ITEMS, Phase, Place, SEGMENTS, Turn, VERIFIERS,
+    Answer, BEGINNING, Challenger, Dispute, ITEMS, Phase, Place, SEGMENTS, Turn, VERIFIERS,
 };
 
 impl World {
@@ -34,6 +34,9 @@ impl World {
         let chain = &self.chain;
         if chain.draws > 0 {
             again(Input::Committed(chain.faked));
+        }
+        if !chain.posted.is_empty() {
+            again(Input::Posted);
         }
         if !chain.open.is_empty() {
             again(Input::Opened);
@@ -85,6 +88,7 @@ impl World {
                 }
                 self.serve(actions);
             }
+            Phase::Posting => say(Input::Posted),
             Phase::Opening => say(Input::Opened),
             Phase::Disputing(Dispute { turn: Turn::Provider, round, .. }) => {
                 say(Input::Stated(round, Place::Nowhere));
@@ -109,11 +113,7 @@ impl World {
                 continue;
             }
             actions.push(Action::Serve(verifier, wanted));
-            // Of three fresh verifiers one is not honest or not reached; more is not assumed.
-            let silent = self.chain.silent(1).is_empty();
-            let lost = FRESH.each().any(|it| self.served(it) == Some(Set::NONE));
-            let reached = self.cast.unreliable() == 0 && silent && !lost;
-            if self.losses > 0 && (self.chain.draws == 1 || reached) {
+            if self.losses > 0 {
                 actions.push(Action::Lose(verifier));
             }
         }
@@ -126,11 +126,11 @@ impl World {
     }
 
     fn verifier(&self, verifier: u8, bug: Option<Bug>, actions: &mut Vec<Action>) {
-        let duty = self.chain.duty(verifier);
+        let asked = self.chain.asked(verifier);
         let slot = self.chain.slot(verifier);
         match (self.chain.phase, slot.answer) {
-            (Phase::Answering, None) if !duty.is_empty() => {
-                let answers = self.answers(verifier, duty, bug);
+            (Phase::Answering, _) if !asked.is_empty() => {
+                let answers = self.answers(verifier, asked, bug);
                 if self.served(verifier).is_some() && self.crashes > 0 {
                     actions.push(Action::Crash(verifier));
                 }
@@ -145,10 +145,14 @@ impl World {
     /// What a verifier may answer.
     fn answers(&self, verifier: u8, duty: Set, bug: Option<Bug>) -> Vec<Answer> {
         let abstained = duty.and(SEGMENTS);
+        // What is posted is there for everybody.
+        let posted = !self.chain.slot(verifier).again.is_empty();
         let unserved = Answer { abstained, sealed: Set::NONE, wrong: Set::NONE };
         match self.cast.kind(verifier) {
             Kind::Honest => self
                 .served(verifier)
+                .filter(|_| !posted)
+                .or_else(|| posted.then_some(SEGMENTS))
                 .map(|served| self.executed(duty, served, bug))
                 .into_iter()
                 .collect(),
@@ -225,8 +229,10 @@ impl World {
         let chain = &self.chain;
         let mut drawn = self.honest_drawn().each();
         match chain.phase {
-            Phase::Running | Phase::Stopping | Phase::Opening => self.cast.provider,
-            Phase::Answering => drawn.any(|it| chain.slot(it).answer.is_none()),
+            Phase::Running | Phase::Stopping | Phase::Posting | Phase::Opening => {
+                self.cast.provider
+            }
+            Phase::Answering => drawn.any(|it| !chain.asked(it).is_empty()),
             Phase::Revealing => drawn.any(|it| {
                 let slot = chain.slot(it);
                 !slot.revealed && slot.answer.is_some_and(|answer| !answer.sealed.is_empty())

@@ -4,13 +4,14 @@ use crate::parties::World;
 use crate::state::{Chain, Dispute, Phase, Turn};
 
 /// How far a world is, as numbers that are compared from the left.
-pub(crate) fn progress(world: &World) -> [u8; 13] {
-    let Chain { phase, draws, objected, slots, .. } = world.chain;
+pub(crate) fn progress(world: &World) -> [u8; 14] {
+    let Chain { phase, draws, objected, posted, slots, .. } = world.chain;
     let (stage, round, turn) = match phase {
         Phase::Running => (0, 0, 0),
         Phase::Stopping => (1, 0, 0),
         Phase::Answering => (2, 0, 0),
-        Phase::Opening => (3, 0, 0),
+        Phase::Posting => (3, 0, 0),
+        Phase::Opening => (3, 1, 0),
         Phase::Revealing => (4, 0, 0),
         Phase::Disputing(Dispute { round, turn: Turn::Provider, .. }) => (5, round, 0),
         Phase::Disputing(Dispute { round, turn: Turn::Challenger, .. }) => (5, round, 1),
@@ -24,12 +25,13 @@ pub(crate) fn progress(world: &World) -> [u8; 13] {
         u8::from(stage >= 7),
         u8::from(objected),
         draws,
+        u8::from(!posted.is_empty()),
         stage,
         count(slots.iter().map(|slot| slot.revealed)),
         u8::MAX.saturating_sub(objections),
         round,
         turn,
-        count(slots.iter().map(|slot| slot.answer.is_some())),
+        count(slots.iter().map(|slot| slot.answer.is_some() && slot.again.is_empty())),
         u8::MAX.saturating_sub(world.crashes),
         u8::from(!world.down),
         u8::MAX.saturating_sub(world.losses),

@@ -3,8 +3,8 @@
 //! `always` is checked in every state. That everything ends is checked where nothing can happen any more; all
 //! that happens takes the lease further, so no way leads in circles and every way comes to such a state.
 //!
-//! Assumed: honest parties are heard before their deadlines; the referee is right; and where silence is
-//! decided, and only there, two of three fresh verifiers are honest and reached.
+//! Assumed: honest parties are heard on chain before their deadlines, and the referee is right. Nothing is
+//! assumed of how many verifiers are honest, but where a property says so: one of three fresh ones.
 
 use crate::Rules;
 use crate::parties::{Kind, World};
@@ -58,12 +58,10 @@ fn about_money() -> Vec<Property<Rules>> {
 fn about_parties() -> Vec<Property<Rules>> {
     vec![
         Property::always("an honest provider is never slashed", |_, world: &World| {
-            let outvoted = world.chain.verdict == Some(Verdict::Refuted(Fault::Unserved));
-            let excused = outvoted && world.cast.unreliable() > 1;
-            !world.cast.provider || world.chain.purse.slashed == 0 || excused
+            !world.cast.provider || world.chain.purse.slashed == 0
         }),
         Property::always("honest work is paid", |_, world: &World| {
-            let due = world.cast.provider && world.cast.unreliable() <= 1;
+            let due = world.cast.provider && world.cast.unreliable() < 3;
             let closed = world.chain.phase == Phase::Closed;
             !due || !closed || world.chain.purse.paid > 0
         }),
@@ -92,7 +90,7 @@ fn about_parties() -> Vec<Property<Rules>> {
             "what is false and drawn for somebody honest is not upheld",
             |_, world: &World| {
                 let upheld = world.chain.verdict == Some(Verdict::Upheld);
-                !upheld || world.cast.unreliable() > 1 || !drawn_honestly(world)
+                !upheld || world.cast.unreliable() == 3 || !drawn_honestly(world)
             },
         ),
         Property::always("what nobody answered is not upheld", |_, world: &World| {
@@ -143,7 +141,10 @@ fn possible() -> Vec<Property<Rules>> {
             |_, world: &World| found_by_client(&world.chain),
         ),
         Property::sometimes("withholding is refuted", |_, world: &World| {
-            world.chain.verdict == Some(Verdict::Refuted(Fault::Unserved))
+            world.chain.verdict == Some(Verdict::Refuted(Fault::Unposted))
+        }),
+        Property::sometimes("what was posted is upheld", |_, world: &World| {
+            !world.chain.posted.is_empty() && world.chain.verdict == Some(Verdict::Upheld)
         }),
         Property::sometimes("not checked is inconclusive", |_, world: &World| {
             world.chain.verdict == Some(Verdict::Inconclusive)
@@ -153,13 +154,14 @@ fn possible() -> Vec<Property<Rules>> {
         }),
         // Limits, written down as what can happen where more is false than is assumed.
         Property::sometimes(
-            "limit: two false of three cover what is withheld",
+            "limit: three false of three cover what is withheld",
             |_, world: &World| {
                 world.chain.verdict == Some(Verdict::Upheld) && drawn_honestly(world)
             },
         ),
-        Property::sometimes("limit: two false of three slash for silence", |_, world: &World| {
-            world.cast.provider && world.chain.purse.slashed > 0
+        Property::sometimes("limit: three false of three take the pay", |_, world: &World| {
+            let closed = world.chain.phase == Phase::Closed;
+            world.cast.provider && closed && world.chain.purse.paid == 0
         }),
     ]
 }
@@ -196,7 +198,8 @@ fn left(chain: &Chain) -> bool {
 fn kept(chain: &Chain, verifier: u8) -> bool {
     let slot = chain.slot(verifier);
     let ran = slot.answer.filter(|_| slot.revealed).unwrap_or_default();
-    let right = !ran.sealed.without(ran.wrong).and(SEGMENTS).is_empty();
+    let right = ran.sealed.without(ran.wrong).without(slot.unpaid);
+    let right = !right.and(SEGMENTS).is_empty();
     let due = if right || found(chain, verifier) { FEE } else { 0 };
     let least = SAVINGS.saturating_add(due);
     !slot.lost && (chain.phase != Phase::Closed || chain.purse.verifier(verifier) >= least)
@@ -207,7 +210,8 @@ fn drawn_honestly(world: &World) -> bool {
     let Some(item) = world.chain.faked else { return false };
     (0..VERIFIERS).filter(|it| world.cast.kind(*it) == Kind::Honest).any(|it| {
         let answer = world.chain.slot(it).answer.unwrap_or_default();
-        answer.sealed.or(answer.abstained).has(item)
+        let slot = world.chain.slot(it);
+        answer.sealed.or(answer.abstained).or(slot.again).has(item)
     })
 }
 

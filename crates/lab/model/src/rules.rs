@@ -2,15 +2,13 @@
 //!
 //! ```text
 //!   Running ─committed─► Answering ─► Opening ─opened─► Revealing ─► objection? ─yes─► Disputing ─┐
-//!      │ silence,            ▲          │ silence                       │ no   ▲         │       │ won
-//!      │ given back          │          ▼                               ▼      └───lost──┘       ▼
-//!      ▼                     │       refuted             all that was drawn is checked?       refuted
-//!   Closed                   │                                │ no     │ yes
-//!                            └── first draw: three fresh ◄────┤        ▼
-//!                                                             │    Objecting ─► upheld, or Disputing
-//!                               second draw: two of three  ◄──┘
-//!                               were not served: refuted;
-//!                               otherwise inconclusive
+//!      │ silence,          ▲   ▲ │      │ silence                       │ no   ▲         │       │ won
+//!      │ given back        │   │ ▼      ▼                               ▼      └───lost──┘       ▼
+//!      ▼                   │ Posting  refuted            all that was drawn is checked?       refuted
+//!   Closed                 │   │ silence                      │ no     │ yes
+//!                          │   ▼                              │        ▼
+//!                          │ refuted                          │    Objecting ─► upheld, or Disputing
+//!                          └── first draw: three fresh ◄──────┴─ second draw ─► inconclusive
 //!
 //!   upheld, refuted, inconclusive = Decided ─► Closed (settled once)
 //! ```
@@ -24,13 +22,11 @@ use crate::dispute::{dispute, disputed, voted};
 use crate::set::Set;
 use crate::settle::{pledge, settle, settle_without_commitment, take_pledge};
 use crate::state::{
-    Answer, BEGINNING, Chain, Challenger, Fault, Phase, Place, SEGMENTS, VERIFIERS, Verdict,
+    Answer, BEGINNING, Chain, Challenger, FRESH, Fault, Phase, Place, SEGMENTS, VERIFIERS, Verdict,
 };
 
 /// The beginning and two of three segments.
 const FIRST_DRAW: Set = Set(0b0111);
-/// Fresh verifiers that were not served, of three.
-const SILENT: u8 = 2;
 
 /// What reaches the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +39,8 @@ pub enum Input {
     Cancelled,
     /// A verifier sealed what it found, or says that it was not served.
     Answered(u8, Answer),
+    /// The provider posted what fresh verifiers were not served.
+    Posted,
     /// The provider opened the leaves of what was sealed.
     Opened,
     /// A verifier opened its seals.
@@ -84,6 +82,8 @@ pub fn apply(chain: &Chain, input: Input, bug: Option<Bug>) -> Option<Chain> {
             next.open = next.open.or(next.drawn);
         }
         (Phase::Answering, Input::Ticked) => close_answers(&mut next, bug),
+        (Phase::Posting, Input::Posted) => posted(&mut next),
+        (Phase::Posting, Input::Ticked) => next.decide(Verdict::Refuted(Fault::Unposted)),
         (Phase::Opening, Input::Opened) => {
             let late = bug == Some(Bug::AbstainedLate);
             next.open = next.open.or(if late { next.drawn } else { next.sealed() });
@@ -131,31 +131,44 @@ fn settled(mut chain: Chain, input: Input, bug: Option<Bug>) -> Option<Chain> {
 fn draw(chain: &mut Chain, items: Set) {
     chain.draws = chain.draws.saturating_add(1);
     chain.drawn = items;
-    chain.silences = Default::default();
     chain.phase = Phase::Answering;
 }
 
 fn answered(chain: &mut Chain, by: u8, answer: Answer, bug: Option<Bug>) -> Option<()> {
-    let duty = chain.duty(by);
-    let twice = chain.slot(by).answer.is_some();
-    // Once, and only about what it was drawn for; nobody serves the beginning, so nobody lacks it.
+    let asked = chain.asked(by);
+    // Once, and only about what it is asked for; nobody serves the beginning or what is posted, so nobody
+    // lacks it.
+    let had = if bug == Some(Bug::DeniedAgain) { BEGINNING } else { BEGINNING.or(chain.posted) };
     let said = answer.sealed.or(answer.abstained);
-    if duty.is_empty() || !said.without(duty).is_empty() || answer.abstained.has(0) {
+    let fits = said == asked && answer.abstained.and(had).is_empty();
+    if asked.is_empty() || !fits {
         return None;
     }
-    if twice && bug != Some(Bug::CountedTwice) {
-        return None;
-    }
-    for item in answer.abstained.each() {
-        let silences = chain.silences.get_mut(usize::from(item))?;
-        *silences = silences.saturating_add(1).min(3);
-    }
-    chain.change(by, |slot| slot.answer = Some(answer));
+    let before = chain.slot(by).answer.unwrap_or_default();
+    let answer = Answer {
+        abstained: answer.abstained,
+        sealed: before.sealed.or(answer.sealed),
+        wrong: before.wrong.or(answer.wrong),
+    };
+    chain.change(by, |slot| {
+        slot.answer = Some(answer);
+        slot.unpaid = slot.unpaid.or(slot.again);
+        slot.again = Set::NONE;
+    });
     Some(())
 }
 
-/// The time to answer is over: what was sealed is opened, be it the beginning alone.
+/// The time to answer is over: what fresh verifiers were not served is posted before any leaf is open, so that
+/// they have nothing to copy; what was sealed is opened, be it the beginning alone.
 fn close_answers(chain: &mut Chain, bug: Option<Bug>) {
+    if bug == Some(Bug::SilenceRefutes) && chain.draws == 2 && !chain.unserved(2).is_empty() {
+        return chain.decide(Verdict::Refuted(Fault::Unposted));
+    }
+    let late = matches!(bug, Some(Bug::NotPosted | Bug::SilenceRefutes));
+    if chain.draws == 2 && !late && !chain.unserved(1).is_empty() {
+        chain.phase = Phase::Posting;
+        return;
+    }
     let sealed = chain.sealed();
     let no_segment = sealed.and(SEGMENTS).is_empty();
     if bug == Some(Bug::BeginningDropped) && no_segment {
@@ -163,6 +176,19 @@ fn close_answers(chain: &mut Chain, bug: Option<Bug>) {
         return go_on(chain, bug);
     }
     if sealed.is_empty() { go_on(chain, bug) } else { chain.phase = Phase::Opening }
+}
+
+/// Whoever was not served answers once more.
+fn posted(chain: &mut Chain) {
+    chain.posted = chain.posted.or(chain.unserved(1));
+    for verifier in FRESH.each() {
+        chain.change(verifier, |slot| {
+            if let Some(answer) = &mut slot.answer {
+                slot.again = std::mem::take(&mut answer.abstained);
+            }
+        });
+    }
+    chain.phase = Phase::Answering;
 }
 
 fn revealed(chain: &mut Chain, by: u8, bug: Option<Bug>) -> Option<()> {
@@ -196,15 +222,12 @@ pub(crate) fn go_on(chain: &mut Chain, bug: Option<Bug>) {
     }
     let missing = match bug {
         Some(Bug::UnservedUpheld) if !chain.checked.is_empty() => {
-            chain.drawn.without(chain.checked).without(chain.silent(1))
+            chain.drawn.without(chain.checked).without(chain.unserved(1))
         }
-        Some(Bug::UncheckedUpheld) => chain.drawn.without(chain.checked).and(chain.silent(1)),
+        Some(Bug::UncheckedUpheld) => chain.drawn.without(chain.checked).and(chain.unserved(1)),
         _ => chain.drawn.without(chain.checked),
     };
-    let enough = if bug == Some(Bug::OneSilenceRefutes) { 1 } else { SILENT };
-    if chain.draws == 2 && !chain.silent(enough).is_empty() {
-        chain.decide(Verdict::Refuted(Fault::Unserved));
-    } else if missing.is_empty() {
+    if missing.is_empty() {
         chain.phase = Phase::Objecting;
     } else if chain.draws == 1 && bug != Some(Bug::DrawnOnce) {
         let items = again(chain, missing, bug);

@@ -9,7 +9,7 @@
 //! | none: silence | the client | half to the client, the rest burned | none |
 //! | none: given back, cancelled | the client | back | none |
 //!
-//! A fee is earned by a segment that was sealed and revealed and is what the leaf says. An objection earns the
+//! A fee is earned by a segment that was sealed and revealed and is what the leaf says, unless it was posted. An objection earns the
 //! finder's share or nothing: one that was not heard, because another was right, gets its pledge back, for
 //! nobody knows whether it was right, too. Who agreed with what is refuted keeps the fee: a provider can lose a
 //! dispute about what is true.
@@ -197,7 +197,7 @@ fn slash(chain: &mut Chain, fault: Fault, fees: i16, bug: Option<Bug>) {
                 purse.give_verifier(finder, quarter);
             }
             // Who is refused something is not paid for saying so.
-            Fault::Step { finder: Challenger::Client, .. } | Fault::Unserved | Fault::Unopened => {
+            Fault::Step { finder: Challenger::Client, .. } | Fault::Unposted | Fault::Unopened => {
                 purse.give_client(quarter);
             }
         }
@@ -228,7 +228,7 @@ fn pay_fees(chain: &mut Chain, bug: Option<Bug>) -> i16 {
 fn earns(chain: &Chain, verifier: u8, bug: Option<Bug>) -> bool {
     let slot = chain.slot(verifier);
     let Some(answer) = slot.answer.filter(|_| slot.revealed && !slot.lost) else { return false };
-    let mut good = answer.sealed.without(answer.wrong);
+    let mut good = answer.sealed.without(answer.wrong).without(slot.unpaid);
     if let (Some(Bug::EveryObjectorPaid), Some(Verdict::Refuted(Fault::Step { item, .. }))) =
         (bug, chain.verdict)
     {

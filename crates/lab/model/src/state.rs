@@ -37,6 +37,10 @@ pub struct Answer {
 pub struct Slot {
     /// What it said.
     pub answer: Option<Answer>,
+    /// What it was not served, is posted, and is to be answered once more.
+    pub again: Set,
+    /// What it answered once more: that earns nothing.
+    pub unpaid: Set,
     /// Whether its seals were opened.
     pub revealed: bool,
     /// Objections that were not heard yet.
@@ -103,8 +107,8 @@ pub enum Fault {
         /// Whether the referee executed a unit; otherwise the provider left the dispute.
         shown: bool,
     },
-    /// Two of three fresh verifiers were not served.
-    Unserved,
+    /// What fresh verifiers were not served was not posted.
+    Unposted,
     /// Leaves were not opened.
     Unopened,
 }
@@ -130,6 +134,8 @@ pub enum Phase {
     Stopping,
     /// Verifiers are served, and seal or abstain.
     Answering,
+    /// The provider posts on chain what fresh verifiers were not served.
+    Posting,
     /// The provider opens the leaves of what was sealed.
     Opening,
     /// Verifiers open their seals.
@@ -161,8 +167,8 @@ pub struct Chain {
     pub checked: Set,
     /// Verifiers.
     pub slots: [Slot; VERIFIERS as usize],
-    /// Abstentions of the running draw, by item.
-    pub silences: [u8; ITEMS as usize],
+    /// Items whose states before are on chain.
+    pub posted: Set,
     /// Whether the client has objected.
     pub objected: bool,
     /// The finding.
@@ -204,10 +210,20 @@ impl Chain {
         answers.map(|answer| answer.sealed).fold(Set::NONE, Set::or)
     }
 
-    /// Items that at least so many verifiers of the running draw were not served.
-    pub(crate) fn silent(&self, verifiers: u8) -> Set {
-        let silences = (0..).zip(self.silences).filter(|(_, count)| *count >= verifiers);
-        silences.map(|(item, _)| item).collect()
+    /// What a verifier has to answer for: all that it was drawn for, and later what it was not served and
+    /// is posted now.
+    pub fn asked(&self, verifier: u8) -> Set {
+        let slot = self.slot(verifier);
+        if slot.answer.is_none() { self.duty(verifier) } else { slot.again }
+    }
+
+    /// Items that so many verifiers of the running draw were not served, at least.
+    pub(crate) fn unserved(&self, verifiers: usize) -> Set {
+        let drawn = (0..VERIFIERS).filter(|it| !self.duty(*it).is_empty());
+        let abstained: Vec<Set> =
+            drawn.filter_map(|it| self.slot(it).answer).map(|it| it.abstained).collect();
+        let often = |item: &u8| abstained.iter().filter(|it| it.has(*item)).count() >= verifiers;
+        (0..ITEMS).filter(often).collect()
     }
 
     /// Writes the verdict down.
