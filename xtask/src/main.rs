@@ -19,6 +19,7 @@ mod firstrun;
 mod guests;
 mod hostile;
 mod kernels;
+mod model;
 mod models;
 mod packages;
 mod process;
@@ -51,6 +52,8 @@ enum Command {
     Soak(soak::Arguments),
     /// Simulate whole networks with faults, one per seed.
     Sim(sim::Arguments),
+    /// Explore the rules of leases, audits and disputes exhaustively, and find every planted bug.
+    Model(model::Arguments),
     /// Kill processes of all roles under load: nothing may be lost, paid twice or forked.
     Chaos(chaos::Arguments),
     /// Run jobs that try to get out of the sandbox, to use up everything, or to stay.
@@ -91,6 +94,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Tidy => tidy::run(),
         Command::Soak(arguments) => soak::run(&arguments, cargo::Profile::Release),
         Command::Sim(arguments) => sim::run(&arguments),
+        Command::Model(arguments) => model::run(&arguments),
         Command::Chaos(arguments) => chaos::run(&arguments),
         Command::Hostile(arguments) => hostile::run(&arguments),
         Command::Kernels(arguments) => kernels::run(&arguments, cargo::Profile::Dev),

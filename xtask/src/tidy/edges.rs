@@ -1,7 +1,7 @@
 //! Which crate may depend on which: ranks, the way to the engine, and purity.
 //!
 //! ```text
-//!   6  cli  sim  bench
+//!   6  cli  sim  model  bench
 //!   5  node  gateway
 //!   4  client  agent
 //!   3  ledger  light  exec  link
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const RULE: &str = "edges";
 const PREFIX: &str = "opengpu-";
 
-const RANKS: [(&str, u8); 18] = [
+const RANKS: [(&str, u8); 19] = [
     ("crypto", 0),
     ("types", 1),
     ("http", 1),
@@ -37,6 +37,7 @@ const RANKS: [(&str, u8); 18] = [
     ("gateway", 5),
     ("sdk", 5),
     ("sim", 6),
+    ("model", 6),
     ("bench", 6),
     ("cli", 6),
 ];
