@@ -109,11 +109,11 @@ fn end(chain: &mut Chain, dispute: Dispute, won: bool, bug: Option<Bug>) {
     }
     if bug == Some(Bug::FirstObjectorOnly) {
         for verifier in
-            (0..VERIFIERS).filter(|it| chain.slot(*it).objections.has(item)).collect::<Set>().each()
+            (0..VERIFIERS).filter(|it| chain.seat(*it).objections.has(item)).collect::<Set>().each()
         {
             take_pledge(chain, Challenger::Verifier(verifier), true);
             chain
-                .change(verifier, |slot| slot.objections = slot.objections.without(Set::one(item)));
+                .change(verifier, |seat| seat.objections = seat.objections.without(Set::one(item)));
         }
     }
     if by == Challenger::Client { chain.decide(Verdict::Upheld) } else { go_on(chain, bug) }
@@ -123,9 +123,9 @@ fn end(chain: &mut Chain, dispute: Dispute, won: bool, bug: Option<Bug>) {
 fn heard(chain: &mut Chain, by: Challenger, item: u8, won: bool) {
     take_pledge(chain, by, won);
     if let Challenger::Verifier(verifier) = by {
-        chain.change(verifier, |slot| {
-            slot.objections = slot.objections.without(Set::one(item));
-            slot.lost |= !won;
+        chain.change(verifier, |seat| {
+            seat.objections = seat.objections.without(Set::one(item));
+            seat.lost |= !won;
         });
     }
 }
@@ -133,9 +133,9 @@ fn heard(chain: &mut Chain, by: Challenger, item: u8, won: bool) {
 /// The planted vote: the answer of most fresh verifiers is taken for the truth.
 pub(crate) fn voted(chain: &mut Chain) {
     for item in chain.drawn.each() {
-        let revealed = FRESH.each().filter(|it| chain.slot(*it).revealed);
+        let revealed = FRESH.each().filter(|it| chain.seat(*it).revealed);
         let (against, agreed): (Vec<u8>, Vec<u8>) =
-            revealed.partition(|it| chain.slot(*it).objections.has(item));
+            revealed.partition(|it| chain.seat(*it).objections.has(item));
         let won = against.len() >= 2;
         if !won && agreed.len() < 2 {
             continue;

@@ -42,11 +42,11 @@ impl World {
             again(Input::Opened);
         }
         for verifier in 0..VERIFIERS {
-            let slot = chain.slot(verifier);
-            if let Some(answer) = slot.answer {
+            let seat = chain.seat(verifier);
+            if let Some(answer) = seat.answer {
                 again(Input::Answered(verifier, answer));
             }
-            if slot.revealed {
+            if seat.revealed {
                 again(Input::Revealed(verifier));
             }
         }
@@ -105,7 +105,7 @@ impl World {
     fn serve(&self, actions: &mut Vec<Action>) {
         for verifier in self.honest_drawn().each() {
             let wanted = self.chain.duty(verifier).and(SEGMENTS);
-            if self.chain.slot(verifier).answer.is_some() || self.served(verifier).is_some() {
+            if self.chain.seat(verifier).answer.is_some() || self.served(verifier).is_some() {
                 continue;
             }
             if !self.cast.provider {
@@ -127,8 +127,8 @@ impl World {
 
     fn verifier(&self, verifier: u8, bug: Option<Bug>, actions: &mut Vec<Action>) {
         let asked = self.chain.asked(verifier);
-        let slot = self.chain.slot(verifier);
-        match (self.chain.phase, slot.answer) {
+        let seat = self.chain.seat(verifier);
+        match (self.chain.phase, seat.answer) {
             (Phase::Answering, _) if !asked.is_empty() => {
                 let answers = self.answers(verifier, asked, bug);
                 if self.served(verifier).is_some() && self.crashes > 0 {
@@ -146,7 +146,7 @@ impl World {
     fn answers(&self, verifier: u8, duty: Set, bug: Option<Bug>) -> Vec<Answer> {
         let abstained = duty.and(SEGMENTS);
         // What is posted is there for everybody.
-        let posted = !self.chain.slot(verifier).again.is_empty();
+        let posted = !self.chain.seat(verifier).again.is_empty();
         let unserved = Answer { abstained, sealed: Set::NONE, wrong: Set::NONE };
         match self.cast.kind(verifier) {
             Kind::Honest => self
@@ -234,8 +234,8 @@ impl World {
             }
             Phase::Answering => drawn.any(|it| !chain.asked(it).is_empty()),
             Phase::Revealing => drawn.any(|it| {
-                let slot = chain.slot(it);
-                !slot.revealed && slot.answer.is_some_and(|answer| !answer.sealed.is_empty())
+                let seat = chain.seat(it);
+                !seat.revealed && seat.answer.is_some_and(|answer| !answer.sealed.is_empty())
             }),
             Phase::Disputing(Dispute { turn: Turn::Provider, .. }) => self.cast.provider,
             Phase::Disputing(Dispute { by, .. }) => self.challenger_kind(by) == Kind::Honest,

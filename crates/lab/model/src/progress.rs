@@ -5,7 +5,7 @@ use crate::state::{Chain, Dispute, Phase, Turn};
 
 /// How far a world is, as numbers that are compared from the left.
 pub(crate) fn progress(world: &World) -> [u8; 14] {
-    let Chain { phase, draws, objected, posted, slots, .. } = world.chain;
+    let Chain { phase, draws, objected, posted, seats, .. } = world.chain;
     let (stage, round, turn) = match phase {
         Phase::Running => (0, 0, 0),
         Phase::Stopping => (1, 0, 0),
@@ -20,18 +20,18 @@ pub(crate) fn progress(world: &World) -> [u8; 14] {
         Phase::Decided => (7, 0, 0),
         Phase::Closed => (8, 0, 0),
     };
-    let objections = slots.iter().map(|slot| slot.objections.len()).fold(0, u8::saturating_add);
+    let objections = seats.iter().map(|seat| seat.objections.len()).fold(0, u8::saturating_add);
     [
         u8::from(stage >= 7),
         u8::from(objected),
         draws,
         u8::from(!posted.is_empty()),
         stage,
-        count(slots.iter().map(|slot| slot.revealed)),
+        count(seats.iter().map(|seat| seat.revealed)),
         u8::MAX.saturating_sub(objections),
         round,
         turn,
-        count(slots.iter().map(|slot| slot.answer.is_some() && slot.again.is_empty())),
+        count(seats.iter().map(|seat| seat.answer.is_some() && seat.again.is_empty())),
         u8::MAX.saturating_sub(world.crashes),
         u8::from(!world.down),
         u8::MAX.saturating_sub(world.losses),

@@ -196,22 +196,22 @@ fn left(chain: &Chain) -> bool {
 
 /// Nothing is taken from it, and a segment that it has run and found right is paid for, or its finding.
 fn kept(chain: &Chain, verifier: u8) -> bool {
-    let slot = chain.slot(verifier);
-    let ran = slot.answer.filter(|_| slot.revealed).unwrap_or_default();
-    let right = ran.sealed.without(ran.wrong).without(slot.unpaid);
+    let seat = chain.seat(verifier);
+    let ran = seat.answer.filter(|_| seat.revealed).unwrap_or_default();
+    let right = ran.sealed.without(ran.wrong).without(seat.unpaid);
     let right = !right.and(SEGMENTS).is_empty();
     let due = if right || found(chain, verifier) { FEE } else { 0 };
     let least = SAVINGS.saturating_add(due);
-    !slot.lost && (chain.phase != Phase::Closed || chain.purse.verifier(verifier) >= least)
+    !seat.lost && (chain.phase != Phase::Closed || chain.purse.verifier(verifier) >= least)
 }
 
 /// Whether what is false was drawn for an honest verifier that answered, in any draw so far.
 fn drawn_honestly(world: &World) -> bool {
     let Some(item) = world.chain.faked else { return false };
     (0..VERIFIERS).filter(|it| world.cast.kind(*it) == Kind::Honest).any(|it| {
-        let answer = world.chain.slot(it).answer.unwrap_or_default();
-        let slot = world.chain.slot(it);
-        answer.sealed.or(answer.abstained).or(slot.again).has(item)
+        let answer = world.chain.seat(it).answer.unwrap_or_default();
+        let seat = world.chain.seat(it);
+        answer.sealed.or(answer.abstained).or(seat.again).has(item)
     })
 }
 
@@ -219,15 +219,15 @@ fn drawn_honestly(world: &World) -> bool {
 fn run_honestly(world: &World) -> bool {
     let Some(item) = world.chain.faked else { return false };
     (0..VERIFIERS).filter(|it| world.cast.kind(*it) == Kind::Honest).any(|it| {
-        let answer = world.chain.slot(it).answer.unwrap_or_default();
+        let answer = world.chain.seat(it).answer.unwrap_or_default();
         answer.sealed.has(item)
     })
 }
 
 /// Whether somebody revealed the same as the leaf for all that is drawn and for the beginning.
 fn answered(chain: &Chain) -> bool {
-    let revealed = chain.slots.iter().filter(|slot| slot.revealed);
-    let agreed = revealed.filter_map(|slot| slot.answer).map(|it| it.sealed.without(it.wrong));
+    let revealed = chain.seats.iter().filter(|seat| seat.revealed);
+    let agreed = revealed.filter_map(|seat| seat.answer).map(|it| it.sealed.without(it.wrong));
     let agreed = agreed.fold(Set::NONE, Set::or);
     chain.drawn.or(BEGINNING).without(agreed).is_empty()
 }

@@ -144,16 +144,16 @@ fn answered(chain: &mut Chain, by: u8, answer: Answer, bug: Option<Bug>) -> Opti
     if asked.is_empty() || !fits {
         return None;
     }
-    let before = chain.slot(by).answer.unwrap_or_default();
+    let before = chain.seat(by).answer.unwrap_or_default();
     let answer = Answer {
         abstained: answer.abstained,
         sealed: before.sealed.or(answer.sealed),
         wrong: before.wrong.or(answer.wrong),
     };
-    chain.change(by, |slot| {
-        slot.answer = Some(answer);
-        slot.unpaid = slot.unpaid.or(slot.again);
-        slot.again = Set::NONE;
+    chain.change(by, |seat| {
+        seat.answer = Some(answer);
+        seat.unpaid = seat.unpaid.or(seat.again);
+        seat.again = Set::NONE;
     });
     Some(())
 }
@@ -182,9 +182,9 @@ fn close_answers(chain: &mut Chain, bug: Option<Bug>) {
 fn posted(chain: &mut Chain) {
     chain.posted = chain.posted.or(chain.unserved(1));
     for verifier in FRESH.each() {
-        chain.change(verifier, |slot| {
-            if let Some(answer) = &mut slot.answer {
-                slot.again = std::mem::take(&mut answer.abstained);
+        chain.change(verifier, |seat| {
+            if let Some(answer) = &mut seat.answer {
+                seat.again = std::mem::take(&mut answer.abstained);
             }
         });
     }
@@ -192,8 +192,8 @@ fn posted(chain: &mut Chain) {
 }
 
 fn revealed(chain: &mut Chain, by: u8, bug: Option<Bug>) -> Option<()> {
-    let slot = chain.slot(by);
-    let answer = slot.answer.filter(|_| !slot.revealed && !chain.duty(by).is_empty())?;
+    let seat = chain.seat(by);
+    let answer = seat.answer.filter(|_| !seat.revealed && !chain.duty(by).is_empty())?;
     if answer.sealed.is_empty() {
         return None;
     }
@@ -201,13 +201,13 @@ fn revealed(chain: &mut Chain, by: u8, bug: Option<Bug>) -> Option<()> {
     for _ in answer.wrong.each() {
         pledge(chain, by);
     }
-    chain.change(by, |slot| {
-        slot.revealed = true;
-        slot.objections = answer.wrong;
+    chain.change(by, |seat| {
+        seat.revealed = true;
+        seat.objections = answer.wrong;
     });
     if let (Some(Bug::SlashedWithoutReferee), Some(item)) = (bug, answer.wrong.first()) {
         let finder = Challenger::Verifier(by);
-        chain.change(by, |slot| slot.objections = slot.objections.without(Set::one(item)));
+        chain.change(by, |seat| seat.objections = seat.objections.without(Set::one(item)));
         take_pledge(chain, finder, true);
         chain.decide(Verdict::Refuted(Fault::Step { finder, item, shown: true }));
     }
@@ -216,7 +216,7 @@ fn revealed(chain: &mut Chain, by: u8, bug: Option<Bug>) -> Option<()> {
 
 /// What comes after seals are open, or a dispute is lost: the next objection, another draw, or the end.
 pub(crate) fn go_on(chain: &mut Chain, bug: Option<Bug>) {
-    let objection = (0..VERIFIERS).find_map(|it| Some((it, chain.slot(it).objections.first()?)));
+    let objection = (0..VERIFIERS).find_map(|it| Some((it, chain.seat(it).objections.first()?)));
     if let Some((verifier, item)) = objection {
         return dispute(chain, Challenger::Verifier(verifier), item);
     }

@@ -137,7 +137,7 @@ pub(crate) fn settle(chain: &mut Chain, bug: Option<Bug>) {
     let fees = pay_fees(chain, bug);
     // Objections that were not heard, because another one was right.
     for verifier in 0..VERIFIERS {
-        for _ in chain.slot(verifier).objections.each() {
+        for _ in chain.seat(verifier).objections.each() {
             chain.purse.give_verifier(verifier, PLEDGE);
         }
     }
@@ -226,9 +226,9 @@ fn pay_fees(chain: &mut Chain, bug: Option<Bug>) -> i16 {
 }
 
 fn earns(chain: &Chain, verifier: u8, bug: Option<Bug>) -> bool {
-    let slot = chain.slot(verifier);
-    let Some(answer) = slot.answer.filter(|_| slot.revealed && !slot.lost) else { return false };
-    let mut good = answer.sealed.without(answer.wrong).without(slot.unpaid);
+    let seat = chain.seat(verifier);
+    let Some(answer) = seat.answer.filter(|_| seat.revealed && !seat.lost) else { return false };
+    let mut good = answer.sealed.without(answer.wrong).without(seat.unpaid);
     if let (Some(Bug::EveryObjectorPaid), Some(Verdict::Refuted(Fault::Step { item, .. }))) =
         (bug, chain.verdict)
     {

@@ -34,7 +34,7 @@ pub struct Answer {
 
 /// One verifier, on chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Slot {
+pub struct Seat {
     /// What it said.
     pub answer: Option<Answer>,
     /// What it was not served, is posted, and is to be answered once more.
@@ -166,7 +166,7 @@ pub struct Chain {
     /// Items that count as checked.
     pub checked: Set,
     /// Verifiers.
-    pub slots: [Slot; VERIFIERS as usize],
+    pub seats: [Seat; VERIFIERS as usize],
     /// Items whose states before are on chain.
     pub posted: Set,
     /// Whether the client has objected.
@@ -191,37 +191,37 @@ impl Chain {
         }
     }
 
-    /// A verifier's slot.
-    pub fn slot(&self, verifier: u8) -> Slot {
-        self.slots.get(usize::from(verifier)).copied().unwrap_or_default()
+    /// A verifier's seat.
+    pub fn seat(&self, verifier: u8) -> Seat {
+        self.seats.get(usize::from(verifier)).copied().unwrap_or_default()
     }
 
-    /// Changes a verifier's slot.
-    pub(crate) fn change(&mut self, verifier: u8, with: impl FnOnce(&mut Slot)) {
-        if let Some(slot) = self.slots.get_mut(usize::from(verifier)) {
-            with(slot);
+    /// Changes a verifier's seat.
+    pub(crate) fn change(&mut self, verifier: u8, with: impl FnOnce(&mut Seat)) {
+        if let Some(seat) = self.seats.get_mut(usize::from(verifier)) {
+            with(seat);
         }
     }
 
     /// What was sealed in the running draw.
     pub fn sealed(&self) -> Set {
         let drawn = (0..VERIFIERS).filter(|it| !self.duty(*it).is_empty());
-        let answers = drawn.filter_map(|it| self.slot(it).answer);
+        let answers = drawn.filter_map(|it| self.seat(it).answer);
         answers.map(|answer| answer.sealed).fold(Set::NONE, Set::or)
     }
 
     /// What a verifier has to answer for: all that it was drawn for, and later what it was not served and
     /// is posted now.
     pub fn asked(&self, verifier: u8) -> Set {
-        let slot = self.slot(verifier);
-        if slot.answer.is_none() { self.duty(verifier) } else { slot.again }
+        let seat = self.seat(verifier);
+        if seat.answer.is_none() { self.duty(verifier) } else { seat.again }
     }
 
     /// Items that so many verifiers of the running draw were not served, at least.
     pub(crate) fn unserved(&self, verifiers: usize) -> Set {
         let drawn = (0..VERIFIERS).filter(|it| !self.duty(*it).is_empty());
         let abstained: Vec<Set> =
-            drawn.filter_map(|it| self.slot(it).answer).map(|it| it.abstained).collect();
+            drawn.filter_map(|it| self.seat(it).answer).map(|it| it.abstained).collect();
         let often = |item: &u8| abstained.iter().filter(|it| it.has(*item)).count() >= verifiers;
         (0..ITEMS).filter(often).collect()
     }
