@@ -158,6 +158,7 @@ mod tests {
             pace: 1_000,
             reliability: Permille::ALL,
             uptime: Permille::ALL,
+            quiet: Millis(0),
             room: Amount::whole(5),
         }
     }
