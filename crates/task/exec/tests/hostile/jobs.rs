@@ -399,8 +399,9 @@ fn broken(finished: &Finished) -> Option<String> {
     let mistake = said.lines().find(|line| errors.iter().any(|error| line.starts_with(error)));
     match mistake {
         Some(line) => Some(format!("{UNRUN} work: {line}")),
-        // One that waits for the end of its time may not have had any.
-        None => (!begun && finished.ended.how != How::Deadline)
+        // One that waits for the end of its time may not have had any, and one that is stopped because it
+        // floods the one pipe may be stopped before the other is read.
+        None => (!begun && !matches!(finished.ended.how, How::Deadline | How::Flood))
             .then(|| format!("{UNRUN} begin: {said}")),
     }
 }
