@@ -3,7 +3,7 @@
 use crate::{
     context::Context,
     exit::Complaint,
-    output::{percent, span, table},
+    output::{ago, percent, table},
     submit::{Sending, send},
     task::overtime,
 };
@@ -14,8 +14,7 @@ use opengpu_client::{
     market::{self, StandingOffer},
 };
 use opengpu_types::{
-    Amount, Lease, LeasePhase, MarketOperation, Millis, Operation, ProgramKind, Task, TaskId,
-    TaskPhase,
+    Amount, Lease, LeasePhase, MarketOperation, Operation, ProgramKind, Task, TaskId, TaskPhase,
 };
 use serde_json::{Value, json};
 
@@ -75,7 +74,7 @@ pub(crate) fn offers(context: &Context, wanted: &Offers) -> Result<()> {
                 it.offer.region.to_string(),
                 percent(it.reliability),
                 percent(it.uptime),
-                format!("{} ago", span(it.quiet)),
+                ago(it.quiet),
                 it.offer.kinds.to_string(),
                 it.provider.to_string(),
             ]
@@ -219,15 +218,10 @@ fn open(context: &Context, id: TaskId) -> Result<Task> {
             .hint("tasks that ended are kept for a while only; `opengpu ps` shows open ones")
             .into()),
         Some(Task { phase: TaskPhase::Closed { reason, at }, .. }) => {
-            let ago = ended_ago(context, at)?;
-            let text = format!("the task ended {ago} ago: {}", reason.name());
+            let ended = ago(context.rpc.status()?.time.since(at));
+            let text = format!("the task ended {ended}: {}", reason.name());
             Err(Complaint::usage(text).into())
         }
         Some(task) => Ok(task),
     }
-}
-
-fn ended_ago(context: &Context, at: Millis) -> Result<String> {
-    let now = context.rpc.status()?.time;
-    Ok(format!("{} s", now.since(at).0 / 1_000))
 }

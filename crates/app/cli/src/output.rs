@@ -180,6 +180,11 @@ pub(crate) fn span(time: Millis) -> String {
     if words.is_empty() { format!("{} ms", time.0) } else { words.join(" ") }
 }
 
+/// How long ago something was; what was less than a second ago is now.
+pub(crate) fn ago(time: Millis) -> String {
+    if time < Millis(1_000) { "just now".to_owned() } else { format!("{} ago", span(time)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,6 +213,8 @@ mod tests {
         assert_eq!(span(Millis(60_000)), "1 min");
         assert_eq!(span(Millis(183_600_000)), "2 d 3 h");
         assert_eq!(span(Millis(250)), "250 ms");
+        assert_eq!(ago(Millis(999)), "just now");
+        assert_eq!(ago(Millis(1_000)), "1 s ago");
         assert_eq!(percent(Permille::new(50).unwrap()), "5%");
         assert_eq!(percent(Permille::new(25).unwrap()), "2.5%");
     }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::{fs, path::Path, time::Duration};
 
 const EPOCH_BLOCKS: u64 = 20;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The folder of a provider as it is at one moment of its life.
 fn copied(provider: &Running, folder: &Path) {

@@ -18,7 +18,7 @@ use opengpu_types::{
 use std::{thread, time::Duration};
 
 const EPOCH_BLOCKS: u64 = 20;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// How often it is tried to meet in one block.
 const ROUNDS: usize = 5;
 /// Others object for less than that.

@@ -292,7 +292,9 @@ fn start_on(chain: Arc<dyn Chain>, setup: Setup, folder: &Path, owner: Owner) ->
 
 /// What a run on this machine gives.
 fn local(input: &[u8]) -> Vec<u8> {
-    let program = Program::open(&example("sha256-search")).unwrap();
+    let mut program = Program::open(&example("sha256-search")).unwrap();
+    // However much else the machine does.
+    program.manifest.limits.time = Duration::from_secs(600);
     let errand = Errand { segments: Some(SEGMENTS), ..Errand::new(Data::Inline(input.to_vec())) };
     let supervisor = Supervisor::new(launch());
     supervisor.run(&program, errand).unwrap().wait(|_| {}).unwrap().output

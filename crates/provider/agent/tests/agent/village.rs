@@ -273,7 +273,7 @@ impl Village {
             if let Some(found) = found() {
                 return found;
             }
-            assert!(began.elapsed() < Duration::from_secs(90), "it never came: {what}");
+            assert!(began.elapsed() < Duration::from_secs(180), "it never came: {what}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
