@@ -3,9 +3,9 @@
 use super::audited::{Court, Kind, Lie, TWO, audited_bazaar, commitment, sum};
 use super::bazaar::{closed, first, provider};
 use crate::invariants::corrupt;
-use crate::support::{alice, bob};
+use crate::support::{Network, alice, bob};
 use commonware_codec::EncodeSize as _;
-use opengpu_ledger::{Invalid, Memory, invariant::check_state};
+use opengpu_ledger::{GenesisError, Invalid, Memory, check_genesis, invariant::check_state};
 use opengpu_types::{
     Amount, ArtifactId, Audit, AuditDuty, AuditParameters, AuditPhase, AuditSeat, Challenger,
     CloseReason, Digest, Dispute, Dissection, Entry, Event, Failure, Fault, Finding, Key,
@@ -98,7 +98,11 @@ fn a_verifier_that_lies_loses_its_pledge_and_the_provider_nothing() {
     let stake = Amount::whole(200).minus(TWO.pledge).unwrap();
     assert_eq!(court.bazaar.provider(liar).stake, stake);
     assert_eq!(slashed(&court), None);
-    assert_eq!(court.closed().0.draws, 2);
+    let audit = court.closed().0;
+    assert_eq!(audit.draws, 2);
+    let (first, others): (Vec<_>, Vec<_>) = audit.seats.iter().partition(|seat| seat.draw == 1);
+    let again = others.iter().any(|it| first.iter().any(|seat| seat.verifier == it.verifier));
+    assert!(!again && !others.is_empty(), "others were drawn");
 }
 
 #[test]
@@ -136,6 +140,13 @@ fn what_others_were_not_served_is_posted_and_then_answered_or_refutes() {
         wanted.retain(|index| index.0 > 0);
         for index in wanted {
             let operation = court.post(SegmentIndex(index.0 - 1));
+            let MarketOperation::PostState { lease, tree, before, .. } = operation.clone() else {
+                panic!()
+            };
+            let state = List::new(vec![1; 8]).unwrap().into();
+            let other = MarketOperation::PostState { lease, tree, before, state };
+            assert_eq!(court.bazaar.fail(&provider(0), other), Failure::BadLeaf);
+            assert_eq!(court.bazaar.fail(&provider(9), operation.clone()), Failure::NotParty);
             court.say(&provider(0), operation);
         }
         court.play(never);
@@ -154,6 +165,7 @@ fn a_client_disputes_one_segment_and_wins_or_loses_its_lock() {
         let operation = court.dispute(SegmentIndex(4));
         assert_eq!(court.bazaar.fail(&bob(), operation.clone()), Failure::NotParty);
         let lock = court.bazaar.task(court.task()).lock;
+        assert!(!lock.is_zero());
         court.bazaar.act(&alice(), operation);
         court.play(never);
         match lie {
@@ -440,4 +452,20 @@ fn a_block_executes_units_for_twenty_milliseconds_at_most() {
     let results = network.offer(&shown);
     assert!(results[0].is_ok());
     assert!(matches!(results[1], Err(Invalid::BlockFull { .. })), "{:?}", results[1]);
+}
+
+#[test]
+fn parameters_by_which_an_audit_does_not_end_are_no_genesis() {
+    let refused = |audits: AuditParameters| {
+        let mut genesis = Network::new().genesis;
+        genesis.parameters.market.audits = audits;
+        check_genesis(&genesis)
+    };
+    assert_eq!(refused(TWO), Ok(()));
+    let wrong = Err(GenesisError::Parameter("audits"));
+    assert_eq!(refused(AuditParameters { segments: 17, ..TWO }), wrong);
+    assert_eq!(refused(AuditParameters { showing: Millis(0), ..TWO }), wrong);
+    assert_eq!(refused(AuditParameters { lately: Millis(u64::MAX), ..TWO }), wrong);
+    assert_eq!(refused(AuditParameters { fees: Permille::ALL, ..TWO }), wrong);
+    assert_eq!(refused(AuditParameters { pledge: Amount(u128::MAX), ..TWO }), wrong);
 }
