@@ -15,9 +15,9 @@ use crate::{
 };
 use opengpu_crypto::{BeaconSignature, Seed, hash};
 use opengpu_types::{
-    Account, Address, Amount, Candidates, ChainState, Epoch, Event, Genesis, Height, KeyHolder,
-    List, Parameters, Permille, Seat, SeatSet, Supply, Treasury, UnbondingId, ValidatorKeys,
-    Vesting,
+    Account, Address, Amount, Audit, AuditParameters, Candidates, ChainState, Epoch, Event,
+    Genesis, Height, KeyHolder, List, Parameters, Permille, Seat, SeatSet, Supply, Treasury,
+    UnbondingId, ValidatorKeys, Vesting,
 };
 use std::collections::BTreeSet;
 
@@ -142,7 +142,7 @@ fn check_parameters(parameters: &Parameters) -> Result<(), GenesisError> {
 
 /// Ranges in which the market keeps its promises: every span ends, nothing is free that takes space, and
 /// nobody gets its stake back while a bid of its is open.
-fn market_rules(parameters: &Parameters) -> [(&'static str, bool); 14] {
+fn market_rules(parameters: &Parameters) -> [(&'static str, bool); 15] {
     let market = &parameters.market;
     let span = 1..=LONGEST;
     let paid = Amount(1)..=Amount::CAP;
@@ -171,7 +171,19 @@ fn market_rules(parameters: &Parameters) -> [(&'static str, bool); 14] {
                 && span.contains(&market.half_life.0),
         ),
         ("dollar", paid.contains(&market.dollar)),
+        ("audits", audits_end(&market.audits)),
     ]
+}
+
+/// Every phase of an audit ends, what is drawn fits into its entry, and fees leave something of the pay.
+fn audits_end(audits: &AuditParameters) -> bool {
+    let AuditParameters { answering, posting, opening, revealing, clock, showing, lately, .. } =
+        audits;
+    let spans = [answering, posting, opening, revealing, clock, showing, lately];
+    usize::from(audits.segments) <= Audit::MAX_SEGMENTS
+        && spans.into_iter().all(|span| (1..=LONGEST).contains(&span.0))
+        && audits.fees.get() <= 500
+        && audits.pledge <= Amount::CAP
 }
 
 /// The seats of the first two epochs, as block one records them.

@@ -212,6 +212,10 @@ const fn failure_code(failure: Failure) -> &'static str {
         Failure::TooSoon => "too-soon",
         Failure::BadKey => "bad-key",
         Failure::KeyChanged => "key-changed",
+        Failure::BadLeaf => "bad-leaf",
+        Failure::NotAsked => "not-asked",
+        Failure::BadMove => "bad-move",
+        Failure::BadUnit => "bad-unit",
     }
 }
 
