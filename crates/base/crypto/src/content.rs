@@ -70,6 +70,19 @@ impl ContentFrontier {
         self.leaves.saturating_mul(LEAF as u64).saturating_add(self.tail.len() as u64)
     }
 
+    /// One that was written down by its parts: whole leaves, roots of subtrees, tail. None if no bytes lead
+    /// to these.
+    pub fn of_parts(leaves: u64, subtrees: Vec<[u8; 32]>, tail: Vec<u8>) -> Option<Self> {
+        let whole = u32::try_from(subtrees.len()).ok()? == leaves.count_ones();
+        let ends = tail.len() <= LEAF && (leaves == 0 || !tail.is_empty());
+        (whole && ends).then_some(Self { leaves, subtrees, tail })
+    }
+
+    /// Its parts: whole leaves before the tail, roots of the largest whole subtrees over them, the tail.
+    pub fn parts(&self) -> (u64, &[[u8; 32]], &[u8]) {
+        (self.leaves, &self.subtrees, &self.tail)
+    }
+
     /// The address of all parts together.
     pub fn finish(&self) -> Digest {
         let mut lefts = self.subtrees.iter();
@@ -143,6 +156,29 @@ mod tests {
             other[at] = 2;
             assert_ne!(digest(&bytes), digest(&other), "{at}");
         }
+    }
+
+    #[test]
+    fn a_frontier_goes_on_from_its_parts_and_from_nothing_that_no_bytes_lead_to() {
+        let bytes: Vec<u8> = (0..9_000u32).map(|at| at.to_le_bytes()[0]).collect();
+        for length in [0, 1, 1_024, 1_025, 4_096, 4_097, 7_000] {
+            let mut before = ContentFrontier::default();
+            before.update(&bytes[..length]);
+            let (leaves, subtrees, tail) = before.parts();
+            let mut after =
+                ContentFrontier::of_parts(leaves, subtrees.to_vec(), tail.to_vec()).unwrap();
+            assert_eq!(after, before, "{length}");
+            after.update(&bytes[length..]);
+            assert_eq!(after.finish(), content(&bytes));
+        }
+        let parts = |leaves, subtrees, tail| {
+            ContentFrontier::of_parts(leaves, vec![[1; 32]; subtrees], vec![1; tail])
+        };
+        assert!(parts(5, 2, 1).is_some());
+        let none = [(5, 1, 1), (5, 3, 1), (5, 2, 0), (5, 2, 1_025), (0, 1, 1)];
+        assert!(
+            none.iter().all(|(leaves, subtrees, tail)| parts(*leaves, *subtrees, *tail).is_none())
+        );
     }
 
     proptest! {

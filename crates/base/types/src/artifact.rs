@@ -1,7 +1,7 @@
 //! Addresses of content: what runs, what it reads, what it leaves behind.
 
 use crate::codec::codec_newtype;
-use opengpu_crypto::{Digest, content};
+use opengpu_crypto::{Digest, content, hash};
 use std::{fmt, str::FromStr};
 
 /// Declares the address of some content: 32 bytes, written as hexadecimal digits.
@@ -58,6 +58,21 @@ address!(
     /// Address of a program: of its manifest and of every file that the manifest names.
     ProgramId
 );
+
+/// Domain of the address of a program.
+const PROGRAM: &str = "opengpu/program";
+
+impl ProgramId {
+    /// The address of a program with this manifest and these files, by name.
+    pub fn of<'a>(
+        manifest: &[u8],
+        files: impl IntoIterator<Item = (&'a str, &'a ArtifactId)>,
+    ) -> Self {
+        let files = files.into_iter().flat_map(|(name, id)| [name.as_bytes(), id.0.as_ref()]);
+        let parts: Vec<&[u8]> = std::iter::once(manifest).chain(files).collect();
+        Self(hash(PROGRAM, &parts))
+    }
+}
 
 impl ArtifactId {
     /// The address of these bytes.

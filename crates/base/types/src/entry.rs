@@ -4,10 +4,11 @@
 //! explorers read them out of state proofs.
 
 use crate::{
-    Address, Agenda, AgendaPage, Amount, Auction, BeaconSignature, Boxed, ClassIndex, Client,
-    ConsensusKey, Epoch, Height, List, Millis, NetworkAddress, Nonce, Parameters, Past, Permille,
-    Provider, Purpose, RewardIndex, RuleVersion, SeatSet, Shares, Shelf, SlashReason, Task, TaskId,
-    Text, Tick, UnbondingId, Upgrade, Urgency, ValidatorKeys, VestingTerms,
+    Address, Agenda, AgendaPage, Amount, Auction, Audit, BeaconSignature, Boxed, ClassIndex,
+    Client, ConsensusKey, Epoch, Height, LeaseId, List, Millis, NetworkAddress, Nonce, Parameters,
+    Past, Permille, Provider, Purpose, RewardIndex, RuleVersion, SeatSet, Shares, Shelf,
+    SlashReason, Task, TaskId, Text, Tick, UnbondingId, Upgrade, Urgency, ValidatorKeys,
+    VestingTerms,
     codec::{codec_enum, codec_struct},
 };
 use commonware_codec::Encode as _;
@@ -464,6 +465,8 @@ pub enum Key {
     },
     /// What is remembered of a provider that has left.
     Past(Address),
+    /// The audit of what a lease committed to.
+    Audit(LeaseId),
 }
 
 codec_enum!(Key {
@@ -497,6 +500,7 @@ codec_enum!(Key {
     27 => Tick { urgency, tick },
     28 => AgendaPage { urgency, tick, page },
     29 => Past(address),
+    30 => Audit(lease),
 });
 
 impl Key {
@@ -540,6 +544,7 @@ pub enum Entry {
     Tick(u32),
     AgendaPage(AgendaPage),
     Past(Boxed<Past>),
+    Audit(Boxed<Audit>),
 }
 
 codec_enum!(Entry {
@@ -573,4 +578,5 @@ codec_enum!(Entry {
     27 => Tick(value),
     28 => AgendaPage(value),
     29 => Past(value),
+    30 => Audit(value),
 });

@@ -13,6 +13,7 @@
 
 mod agenda;
 mod artifact;
+mod audit;
 mod bounded;
 mod boxed;
 mod codec;
@@ -39,6 +40,11 @@ mod units;
 
 pub use agenda::{Agenda, AgendaPage, Alarm, Tick, Urgency};
 pub use artifact::{ArtifactId, NoContentAddress, ProgramId};
+pub use audit::{
+    Audit, AuditDuty, AuditLeaf, AuditParameters, AuditPhase, AuditReply, AuditReveal, AuditSeat,
+    Challenger, Dispute, DisputeMove, Dissection, Fault, Finding, Frontier, Reply, Said, Step,
+    Unit,
+};
 pub use bounded::{List, Text, TooLong};
 pub use boxed::Boxed;
 pub use device::{DeviceClass, Measure, Precision, ProgramKind, Rating, Region, Runtime, Work};

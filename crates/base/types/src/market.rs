@@ -1,8 +1,9 @@
 //! What an account can do on the market.
 
 use crate::{
-    Amount, ArtifactId, Boxed, Commitment, Contact, Digest, LeaseId, Leave, List, Millis, Money,
-    Offer, Provider, Spec, TaskId, Witness, codec::codec_enum,
+    Amount, ArtifactId, Audit, AuditLeaf, AuditReply, AuditReveal, Boxed, Commitment, Contact,
+    Digest, DisputeMove, LeaseId, Leave, List, Millis, Money, Offer, Provider, Spec, TaskId, Unit,
+    Witness, codec::codec_enum,
 };
 
 /// One step on the market.
@@ -127,6 +128,67 @@ pub enum MarketOperation {
         /// Signature of the client's session key.
         signature: [u8; 64],
     },
+    /// A verifier answers for all that it was drawn for.
+    AnswerAudit {
+        /// Which lease is audited.
+        lease: LeaseId,
+        /// One for each segment about which it has said nothing.
+        replies: List<AuditReply, { Audit::MAX_DUTIES }>,
+    },
+    /// The provider puts on chain the state from which a segment is repeated.
+    PostState {
+        /// Which lease is audited.
+        lease: LeaseId,
+        /// Merkle root over its leaves.
+        tree: Digest,
+        /// The leaf before the segment.
+        before: AuditLeaf,
+        /// Its state.
+        state: Boxed<List<u8, { Audit::MAX_STATE }>>,
+    },
+    /// The provider opens leaves of what was sealed, all or some.
+    OpenLeaves {
+        /// Which lease is audited.
+        lease: LeaseId,
+        /// Merkle root over its leaves.
+        tree: Digest,
+        /// The leaves.
+        leaves: List<AuditLeaf, { Audit::MAX_OPENED }>,
+    },
+    /// A verifier opens all its seals.
+    RevealAnswers {
+        /// Which lease is audited.
+        lease: LeaseId,
+        /// Merkle root over its leaves.
+        tree: Digest,
+        /// One for each sealed reply.
+        reveals: List<AuditReveal, { Audit::MAX_DUTIES }>,
+    },
+    /// The client disputes a segment.
+    DisputeSegment {
+        /// Which lease is audited.
+        lease: LeaseId,
+        /// Merkle root over its leaves.
+        tree: Digest,
+        /// The leaf before; none for the beginning.
+        before: Option<AuditLeaf>,
+        /// The leaf that it disputes.
+        claimed: AuditLeaf,
+    },
+    /// A side of a dispute moves.
+    MoveDispute {
+        /// Which lease is audited.
+        lease: LeaseId,
+        /// What it says.
+        said: DisputeMove,
+    },
+    /// The challenger of a dispute shows the unit that is left.
+    ShowUnit {
+        /// Which lease is audited.
+        lease: LeaseId,
+        /// The unit.
+        unit: Boxed<Unit>,
+    },
 }
 
 codec_enum!(MarketOperation {
@@ -147,6 +209,13 @@ codec_enum!(MarketOperation {
     14 => OpenOutput { lease, output, salt },
     15 => ReleaseLease { lease, leave },
     16 => ClaimUsage { lease, time, signature },
+    17 => AnswerAudit { lease, replies },
+    18 => PostState { lease, tree, before, state },
+    19 => OpenLeaves { lease, tree, leaves },
+    20 => RevealAnswers { lease, tree, reveals },
+    21 => DisputeSegment { lease, tree, before, claimed },
+    22 => MoveDispute { lease, said },
+    23 => ShowUnit { lease, unit },
 });
 
 impl MarketOperation {
@@ -170,6 +239,24 @@ impl MarketOperation {
             Self::OpenOutput { .. } => "open-output",
             Self::ReleaseLease { .. } => "release-lease",
             Self::ClaimUsage { .. } => "claim-usage",
+            Self::AnswerAudit { .. } => "answer-audit",
+            Self::PostState { .. } => "post-state",
+            Self::OpenLeaves { .. } => "open-leaves",
+            Self::RevealAnswers { .. } => "reveal-answers",
+            Self::DisputeSegment { .. } => "dispute-segment",
+            Self::MoveDispute { .. } => "move-dispute",
+            Self::ShowUnit { .. } => "show-unit",
+        }
+    }
+
+    /// Most bytes of a signed transaction that does this and nothing else, if it may have more than others:
+    /// what a referee needs and what nobody was served is evidence, and has the size that it has.
+    pub const fn most_bytes(&self) -> Option<usize> {
+        match self {
+            Self::RevealAnswers { .. } => Some(16 * 1024),
+            Self::PostState { .. } => Some(68 * 1024),
+            Self::ShowUnit { .. } => Some(456 * 1024),
+            _ => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The numbers of a network that its genesis fixes and its governance may later change.
 
-use crate::{Amount, Millis, Permille, Weight, codec::codec_struct};
+use crate::{Amount, AuditParameters, Millis, Permille, Weight, codec::codec_struct};
 
 /// New tokens for validators over block time: a yearly amount that shrinks every year.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,6 +52,8 @@ pub struct MarketParameters {
     pub index_period: Millis,
     /// Tokens for one US dollar.
     pub dollar: Amount,
+    /// How commitments are audited.
+    pub audits: AuditParameters,
 }
 
 codec_struct!(MarketParameters {
@@ -73,6 +75,7 @@ codec_struct!(MarketParameters {
     most_index,
     index_period,
     dollar,
+    audits,
 });
 
 impl MarketParameters {
@@ -96,6 +99,7 @@ impl MarketParameters {
         most_index: Amount::whole(10),
         index_period: Millis(60_000),
         dollar: Amount::whole(2),
+        audits: AuditParameters::LOCAL,
     };
 }
 

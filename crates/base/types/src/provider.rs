@@ -201,12 +201,14 @@ pub struct Provider {
     pub status: ProviderStatus,
     /// Its collateral; what is locked in leases is not here.
     pub stake: Amount,
-    /// Trust locks of its open leases; the leases hold them.
+    /// Trust locks of its open leases and pledges of its seats in audits; these hold them.
     pub locked: Amount,
     /// Its offers.
     pub offers: List<Offered, { Self::MAX_OFFERS }>,
     /// Its open leases.
     pub leases: List<LeaseId, { Self::MAX_LEASES }>,
+    /// Leases of others in whose audits it has a seat.
+    pub audits: List<LeaseId, { Self::MAX_AUDITS }>,
     /// Most that its open leases can be paid together.
     pub exposure: Amount,
     /// What it has done.
@@ -228,6 +230,7 @@ codec_struct!(Provider {
     locked,
     offers,
     leases,
+    audits,
     exposure,
     reputation,
     paces,
@@ -241,6 +244,8 @@ impl Provider {
     pub const MAX_OFFERS: usize = 8;
     /// Most open leases of one provider.
     pub const MAX_LEASES: usize = 64;
+    /// Most audits in which it has a seat.
+    pub const MAX_AUDITS: usize = 64;
 }
 
 /// A standing offer, with as much of it as tells most tasks that another one is better.

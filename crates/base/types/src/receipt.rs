@@ -1,8 +1,8 @@
 //! Receipts: what a transaction, or the block itself, did.
 
 use crate::{
-    Address, Amount, ArtifactId, Auction, ConsensusKey, DutyKind, Epoch, Height, LeaseId, List,
-    Millis, Permille, Purpose, TaskId, TransactionId, UnbondingId, Verdict, Weight,
+    Address, Amount, ArtifactId, Auction, Audit, Boxed, ConsensusKey, DutyKind, Epoch, Height,
+    LeaseId, List, Millis, Permille, Purpose, TaskId, TransactionId, UnbondingId, Verdict, Weight,
     codec::{codec_enum, codec_struct},
 };
 use commonware_codec::Encode as _;
@@ -173,6 +173,18 @@ pub enum Failure {
     /// The account has another key, and its first one would own it again.
     #[error("the account has another key, and its first one would own it again; transfer instead")]
     KeyChanged,
+    /// The leaf is not one of what was committed to.
+    #[error("the leaf is not one of what was committed to")]
+    BadLeaf,
+    /// It is not about what is asked for.
+    #[error("it is not about what is asked for")]
+    NotAsked,
+    /// The dispute does not allow this move.
+    #[error("the dispute does not allow this move")]
+    BadMove,
+    /// What is shown is not what is disputed.
+    #[error("what is shown is not what is disputed")]
+    BadUnit,
 }
 
 codec_enum!(Failure {
@@ -188,7 +200,8 @@ codec_enum!(Failure {
     37 => BudgetTooSmall, 38 => WrongPhase, 39 => NotParty, 40 => UnknownLease,
     41 => UnknownOffer, 42 => UnfitOffer, 43 => AlreadyBid, 44 => TooManyBids, 45 => UnknownBid,
     46 => WrongSeal, 47 => BadCommitment, 48 => BadSignature, 49 => BadWitness, 50 => Rejected,
-    51 => TooSoon, 52 => BadKey, 53 => KeyChanged,
+    51 => TooSoon, 52 => BadKey, 53 => KeyChanged, 54 => BadLeaf, 55 => NotAsked, 56 => BadMove,
+    57 => BadUnit,
 });
 
 /// How an included transaction ended.
@@ -379,13 +392,15 @@ pub enum Event {
     ProviderClosed { provider: Address, stake: Amount, reason: CloseReason },
     /// Nothing is remembered of a provider that has left.
     PastClosed { provider: Address, reason: CloseReason },
-    /// A provider lost collateral: all of `amount` is either burned or paid to the client.
+    /// A provider lost collateral: all of `amount` is either burned or paid to the client and to whoever
+    /// found what is wrong.
     ProviderSlashed {
         provider: Address,
         lease: LeaseId,
         amount: Amount,
         burned: Amount,
         client: Amount,
+        finder: Amount,
     },
     /// A task was submitted.
     TaskOpened { task: TaskId, client: Address, escrow: Amount, lock: Amount },
@@ -430,6 +445,11 @@ pub enum Event {
     BidsLimited { task: TaskId, until: Millis, opened_until: Millis },
     /// Another key signs for an account.
     KeyChanged { account: Address, key: Address },
+    /// Verifiers were drawn for the audit of a lease; none if it was not chosen, or if there is nobody.
+    AuditDrawn { lease: LeaseId, draw: u8, verifiers: List<Address, { Audit::MAX_SEGMENTS }> },
+    /// An audit ended: how it stood then, what its verifiers were paid out of the pay of the lease, and what
+    /// they and the client lost by objections that were wrong.
+    AuditClosed { lease: LeaseId, audit: Boxed<Audit>, fees: Amount, forfeited: Amount },
 }
 
 codec_enum!(Event {
@@ -462,7 +482,7 @@ codec_enum!(Event {
     26 => ProviderStaked { provider, amount },
     27 => ProviderDrained { provider, draining },
     28 => ProviderClosed { provider, stake, reason },
-    29 => ProviderSlashed { provider, lease, amount, burned, client },
+    29 => ProviderSlashed { provider, lease, amount, burned, client, finder },
     30 => TaskOpened { task, client, escrow, lock },
     31 => TaskToppedUp { task, amount },
     32 => TaskEdited { task },
@@ -479,6 +499,8 @@ codec_enum!(Event {
     43 => KeyChanged { account, key },
     44 => ProviderSilent { provider },
     45 => PastClosed { provider, reason },
+    46 => AuditDrawn { lease, draw, verifiers },
+    47 => AuditClosed { lease, audit, fees, forfeited },
 });
 
 /// Record of one transaction, or of what the block did by itself.

@@ -3,7 +3,7 @@
 //! Every fact that moves money or power is named; the text is consensus (a signature over it is
 //! checked by rebuilding it), so a change here is a protocol change.
 
-use crate::{ChainId, MarketOperation, Offer, Operation, Purpose, Transaction};
+use crate::{ChainId, DisputeMove, MarketOperation, Offer, Operation, Purpose, Transaction};
 use std::fmt::{self, Write as _};
 
 impl Transaction {
@@ -147,6 +147,32 @@ impl fmt::Display for MarketOperation {
             Self::ReleaseLease { lease, .. } => write!(f, "Give back lease {lease}"),
             Self::ClaimUsage { lease, time, .. } => {
                 write!(f, "Claim {time} ms of lease {lease}")
+            }
+            Self::AnswerAudit { lease, replies } => {
+                write!(f, "Answer about {} segments of lease {lease}", replies.len())
+            }
+            Self::PostState { lease, before, .. } => write!(
+                f,
+                "Make the state after segment {} of lease {lease} public",
+                before.segment.index
+            ),
+            Self::OpenLeaves { lease, leaves, .. } => {
+                write!(f, "Open {} segments of lease {lease}", leaves.len())
+            }
+            Self::RevealAnswers { lease, reveals, .. } => {
+                write!(f, "Open the answers about {} segments of lease {lease}", reveals.len())
+            }
+            Self::DisputeSegment { lease, claimed, .. } => {
+                write!(f, "Dispute segment {} of lease {lease}", claimed.segment.index)
+            }
+            Self::MoveDispute { lease, said: DisputeMove::State(points) } => {
+                write!(f, "State {} points of the disputed segment of lease {lease}", points.len())
+            }
+            Self::MoveDispute { lease, said: DisputeMove::Dispute(interval) } => {
+                write!(f, "Dispute interval {interval} of the disputed segment of lease {lease}")
+            }
+            Self::ShowUnit { lease, .. } => {
+                write!(f, "Make the disputed unit of lease {lease} public")
             }
         }
     }

@@ -275,6 +275,11 @@ pub enum LeasePhase {
         /// How.
         reason: CloseReason,
     },
+    /// What it committed to is audited; its entry says how far.
+    Audited {
+        /// How the lease ends if it is upheld.
+        reason: CloseReason,
+    },
 }
 
 codec_enum!(LeasePhase {
@@ -283,6 +288,7 @@ codec_enum!(LeasePhase {
     2 => Opening { until },
     3 => Committed { until, reason },
     4 => Closed { reason },
+    5 => Audited { reason },
 });
 
 /// Right and duty of one provider to run one task.

@@ -56,8 +56,19 @@ impl Transaction {
     pub const MAX_OPERATIONS: usize = 16;
     /// Longest memo in bytes.
     pub const MAX_MEMO: usize = 128;
-    /// Largest encoding of a signed transaction in bytes.
+    /// Largest encoding of a signed transaction in bytes, but for those that are evidence.
     pub const MAX_SIZE: usize = 4 * 1024;
+    /// Largest encoding of any signed transaction in bytes.
+    pub const MAX_EVIDENCE: usize = 456 * 1024;
+
+    /// Largest encoding of this one, signed, in bytes: more than [`Self::MAX_SIZE`] only if it does one
+    /// thing and that is evidence.
+    pub fn most_bytes(&self) -> usize {
+        match &*self.operations {
+            [Operation::Market(operation)] => operation.most_bytes().unwrap_or(Self::MAX_SIZE),
+            _ => Self::MAX_SIZE,
+        }
+    }
 
     /// What signatures cover: domain, chain and every field.
     pub fn body(&self, chain: ChainId) -> Digest {

@@ -13,7 +13,6 @@ pub use size::{ByteSize, NoSize};
 
 use crate::artifact;
 use crate::fault::Refusal;
-use opengpu_crypto::hash;
 use opengpu_types::{ArtifactId, ProgramId};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -24,8 +23,6 @@ use std::path::{Component, Path, PathBuf};
 pub const MANIFEST: &str = "program.toml";
 /// Bytes of the largest manifest.
 const MANIFEST_LIMIT: u64 = 64 * 1024;
-/// Domain of a program's id.
-const PROGRAM: &str = "opengpu/program";
 /// Role of a kernel's buffer that survives from step to step.
 const STATE: &str = "state";
 
@@ -121,12 +118,7 @@ impl Program {
 }
 
 fn program_id(manifest: &[u8], files: &BTreeMap<String, ArtifactId>) -> ProgramId {
-    let mut parts: Vec<&[u8]> = vec![manifest];
-    for (name, id) in files {
-        parts.push(name.as_bytes());
-        parts.push(id.0.as_ref());
-    }
-    ProgramId(hash(PROGRAM, &parts))
+    ProgramId::of(manifest, files.iter().map(|(name, id)| (name.as_str(), id)))
 }
 
 fn file_refusal(name: &str, reason: impl std::fmt::Display) -> Refusal {

@@ -17,7 +17,7 @@
 //!   a side is no reason to give it more time.
 
 use opengpu_crypto::Digest;
-use opengpu_types::{Millis, Segment};
+use opengpu_types::{Millis, Segment, Step};
 
 use crate::point::{End, Point};
 use crate::trace::Extent;
@@ -42,18 +42,6 @@ pub enum Move {
     State(Vec<Digest>),
     /// The challenger: the first interval whose end it disputes, counted from zero.
     Dispute(u8),
-}
-
-/// What is left of a segment: one unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// Which one: the number of units of the run before it, so step `number + 1` of the run, or the closing
-    /// if that is not of the segment any more.
-    pub number: u64,
-    /// The point before, on which both agree.
-    pub before: Digest,
-    /// The point after, which the provider claims.
-    pub claimed: Digest,
 }
 
 /// How it ended.

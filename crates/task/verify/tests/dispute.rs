@@ -13,10 +13,10 @@
 )]
 
 use opengpu_crypto::{Digest, Seed};
-use opengpu_types::{ArtifactId, Metered, Millis, Segment, SegmentIndex};
+use opengpu_types::{ArtifactId, Metered, Millis, Segment, SegmentIndex, Step};
 use opengpu_verify::{
     answer::Answer,
-    dissection::{Dissection, Ended, Move, Step},
+    dissection::{Dissection, Ended, Move},
     point::{End, Point},
     trace::Extent,
 };

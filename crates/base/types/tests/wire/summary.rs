@@ -1,12 +1,12 @@
 //! The text that a wallet shows and a signature covers: it names every fact that moves money.
 
-use crate::values::{Stream, Value as _};
+use crate::values::{Stream, Value};
 use opengpu_types::{
-    Address, Amount, ArtifactId, Authorization, BeaconPublicKey, BeaconSignature, Boxed, ChainId,
-    Commitment, ConsensusKey, Contact, Digest, Epoch, Evidence, Height, LeaseId, Leave, List,
-    MarketOperation, Millis, Money, Nonce, Offer, Operation, Permille, PublicKey, Purpose,
-    RateUnit, SealPublicKey, SessionKey, Signature, Spec, TaskId, Text, Transaction, UnbondingId,
-    ValidatorKeys, View, Vote, VoteKind,
+    Address, Amount, ArtifactId, AuditLeaf, Authorization, BeaconPublicKey, BeaconSignature, Boxed,
+    ChainId, Commitment, ConsensusKey, Contact, Digest, DisputeMove, Epoch, Evidence, Height,
+    LeaseId, Leave, List, MarketOperation, Millis, Money, Nonce, Offer, Operation, Permille,
+    PublicKey, Purpose, RateUnit, SealPublicKey, SegmentIndex, SessionKey, Signature, Spec, TaskId,
+    Text, Transaction, UnbondingId, ValidatorKeys, View, Vote, VoteKind,
 };
 use proptest::{collection::vec, prelude::*, sample::Index};
 
@@ -34,6 +34,20 @@ fn evidence() -> Boxed<Evidence> {
     let vote = Vote { kind: VoteKind::Nullify, signature: [3; 64] };
     let (epoch, view) = (Epoch(4), View(9));
     Evidence { voter: ConsensusKey([0xcc; 32]), epoch, view, first: vote, second: vote }.into()
+}
+
+const NONE: Digest = Digest([0; 32]);
+
+/// A leaf of which the text shows the number alone.
+fn leaf(index: u32) -> AuditLeaf {
+    let mut leaf: AuditLeaf = Stream::new(&[]).take();
+    leaf.segment.index = SegmentIndex(index);
+    leaf
+}
+
+/// As many items, of which the text shows nothing.
+fn blank<T: Value, const MAX: usize>(items: &mut List<T, MAX>) {
+    items.iter_mut().for_each(|item| *item = Stream::new(&[]).take());
 }
 
 /// Every operation and its line.
@@ -126,6 +140,7 @@ fn golden_market() -> Vec<(MarketOperation, String)> {
     };
     let (contact, shown) = keys(5);
     let task = TaskId(Digest([0xdd; 32]));
+    let tree = NONE;
     let lease = LeaseId { task, number: 2 };
     let spec: Spec = Stream::new(&[]).take();
     let (program, input) = (spec.program, spec.input);
@@ -194,6 +209,38 @@ fn golden_market() -> Vec<(MarketOperation, String)> {
             Op::ClaimUsage { lease, time: Millis(9), signature: [1; 64] },
             format!("Claim 9 ms of lease {task}/2"),
         ),
+        (
+            Op::AnswerAudit { lease, replies: Stream::new(&[2]).take() },
+            format!("Answer about 2 segments of lease {task}/2"),
+        ),
+        (
+            Op::PostState { lease, tree, before: leaf(3), state: List::empty().into() },
+            format!("Make the state after segment 3 of lease {task}/2 public"),
+        ),
+        (
+            Op::OpenLeaves { lease, tree, leaves: List::new(vec![leaf(3)]).unwrap() },
+            format!("Open 1 segments of lease {task}/2"),
+        ),
+        (
+            Op::RevealAnswers { lease, tree, reveals: Stream::new(&[2]).take() },
+            format!("Open the answers about 2 segments of lease {task}/2"),
+        ),
+        (
+            Op::DisputeSegment { lease, tree, before: None, claimed: leaf(3) },
+            format!("Dispute segment 3 of lease {task}/2"),
+        ),
+        (
+            Op::MoveDispute { lease, said: DisputeMove::State(Stream::new(&[2]).take()) },
+            format!("State 2 points of the disputed segment of lease {task}/2"),
+        ),
+        (
+            Op::MoveDispute { lease, said: DisputeMove::Dispute(4) },
+            format!("Dispute interval 4 of the disputed segment of lease {task}/2"),
+        ),
+        (
+            Op::ShowUnit { lease, unit: Stream::new(&[]).take() },
+            format!("Make the disputed unit of lease {task}/2 public"),
+        ),
     ]
 }
 
@@ -222,7 +269,7 @@ fn every_operation_has_its_line() {
         assert_eq!(operation.to_string(), line);
     }
     let golden = golden_market();
-    assert_eq!(golden.len(), MarketOperation::VARIANTS);
+    assert_eq!(golden.len(), MarketOperation::VARIANTS + 1, "a dispute has two kinds of moves");
     for (operation, line) in golden {
         assert_eq!(Operation::Market(operation).to_string(), line);
     }
@@ -331,6 +378,23 @@ fn shown_market(operation: &mut MarketOperation) {
         }
         Op::ReleaseLease { leave, .. } => *leave = Leave::Broken,
         Op::ClaimUsage { signature, .. } => *signature = [0; 64],
+        Op::AnswerAudit { replies, .. } => blank(replies),
+        Op::PostState { tree, before, state, .. } => {
+            (*tree, *before, *state) = (NONE, leaf(before.segment.index.0), List::empty().into());
+        }
+        Op::OpenLeaves { tree, leaves, .. } => {
+            *tree = NONE;
+            blank(leaves);
+        }
+        Op::RevealAnswers { tree, reveals, .. } => {
+            *tree = NONE;
+            blank(reveals);
+        }
+        Op::DisputeSegment { tree, before, claimed, .. } => {
+            (*tree, *before, *claimed) = (NONE, None, leaf(claimed.segment.index.0));
+        }
+        Op::MoveDispute { said: DisputeMove::State(points), .. } => blank(points),
+        Op::ShowUnit { unit, .. } => *unit = Stream::new(&[]).take(),
         _ => {}
     }
 }

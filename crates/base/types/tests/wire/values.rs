@@ -8,20 +8,22 @@ use commonware_codec::{Codec, Copying, DecodeExt as _, Error};
 use opengpu_crypto::{BeaconPublicKey, BeaconSignature, Digest, PublicKey, Seed, Signature};
 use opengpu_types::{
     Account, Address, Agenda, AgendaPage, Alarm, Allocating, Allocation, Amount, ArtifactId,
-    Auction, Authorization, BeaconRecord, Bid, Block, Boxed, Candidates, ChainId, ChainState,
-    Checkpoint, Class, ClassIndex, Client, CloseReason, Commitment, ConsensusKey, Contact,
-    Delegation, Duty, DutyKind, Emission, Ending, Entry, Epoch, Event, Evidence, Eyes, Failure,
-    Genesis, GenesisValidator, Header, Height, Jail, Key, KeyHolder, Lease, LeaseId, LeasePhase,
-    Leave, List, MarketOperation, MarketParameters, Measure, Member, Metered, Millis, Money,
-    NetworkAddress, Nonce, Offence, Offences, Offer, Offered, Operation, Outcome, Paced,
-    Parameters, Past, Permille, Precision, Presence, ProgramId, ProgramKind, Provider,
-    ProviderStatus, Purpose, Rate, RateBase, RateUnit, Rating, Receipt, Record, Reputation,
-    Requirements, RewardIndex, RuleVersion, Runtime, SealPublicKey, Seat, SeatSet, Segment,
-    SegmentIndex, SessionKey, Set, Shares, Shelf, Shelved, SignedTransaction, SlashReason, Spec,
-    SpendingLimit, StateCommitment, Supply, Task, TaskId, TaskPhase, Text, Tick, Transaction,
-    TransactionId, Treasury, TreasuryStream, Trust, Turn, Turns, Unbonding, UnbondingId,
-    UnbondingPool, Upgrade, Uptime, Urgency, Usage, Validator, ValidatorKeys, ValidatorStatus,
-    Verdict, Vesting, VestingTerms, View, Vote, VoteKind, Weight, Weights, Witness, Work,
+    Auction, Audit, AuditDuty, AuditLeaf, AuditParameters, AuditPhase, AuditReply, AuditReveal,
+    AuditSeat, Authorization, BeaconRecord, Bid, Block, Boxed, Candidates, ChainId, ChainState,
+    Challenger, Checkpoint, Class, ClassIndex, Client, CloseReason, Commitment, ConsensusKey,
+    Contact, Delegation, Dispute, DisputeMove, Dissection, Duty, DutyKind, Emission, Ending, Entry,
+    Epoch, Event, Evidence, Eyes, Failure, Fault, Finding, Frontier, Genesis, GenesisValidator,
+    Header, Height, Jail, Key, KeyHolder, Lease, LeaseId, LeasePhase, Leave, List, MarketOperation,
+    MarketParameters, Measure, Member, Metered, Millis, Money, NetworkAddress, Nonce, Offence,
+    Offences, Offer, Offered, Operation, Outcome, Paced, Parameters, Past, Permille, Precision,
+    Presence, ProgramId, ProgramKind, Provider, ProviderStatus, Purpose, Rate, RateBase, RateUnit,
+    Rating, Receipt, Record, Reply, Reputation, Requirements, RewardIndex, RuleVersion, Runtime,
+    Said, SealPublicKey, Seat, SeatSet, Segment, SegmentIndex, SessionKey, Set, Shares, Shelf,
+    Shelved, SignedTransaction, SlashReason, Spec, SpendingLimit, StateCommitment, Step, Supply,
+    Task, TaskId, TaskPhase, Text, Tick, Transaction, TransactionId, Treasury, TreasuryStream,
+    Trust, Turn, Turns, Unbonding, UnbondingId, UnbondingPool, Unit, Upgrade, Uptime, Urgency,
+    Usage, Validator, ValidatorKeys, ValidatorStatus, Verdict, Vesting, VestingTerms, View, Vote,
+    VoteKind, Weight, Weights, Witness, Work,
 };
 use std::{
     fmt::Debug,
@@ -104,7 +106,9 @@ kinds! {
     Money, MarketParameters, SessionKey, Contact, ProviderStatus, Reputation, Presence, Uptime, Offered, Paced, Past, Provider,
     Shelved, Shelf, ClassIndex, Client, Leave, TaskId, LeaseId, Class, Eyes, Allocating, Spec,
     Usage, Ending, Commitment, Witness, Verdict, LeasePhase, Lease, TaskPhase, Task, Bid,
-    Auction, Tick, Urgency, Alarm, Agenda, AgendaPage, MarketOperation,
+    Auction, Tick, Urgency, Alarm, Agenda, AgendaPage, MarketOperation, AuditParameters, Reply,
+    AuditReply, AuditLeaf, AuditReveal, DisputeMove, Frontier, Unit, Said, AuditDuty, AuditSeat,
+    Challenger, Fault, Finding, Step, Dissection, Dispute, AuditPhase, Audit,
 }
 
 macro_rules! integers {
@@ -315,7 +319,7 @@ structs! {
     Reputation { kept, broken, refuted, time, clean, halved, uptime }
     Offered { offer, leased, pace, shelf }
     Provider {
-        contact, status, stake, locked, offers, leases, exposure, reputation, paces, heard,
+        contact, status, stake, locked, offers, leases, audits, exposure, reputation, paces, heard,
         reserve, sponsor,
     }
     Paced { class, rating, pace, until }
@@ -332,7 +336,7 @@ structs! {
     MarketParameters {
         provider_stake, newcomer, exposure, client_lock, provider_lock, bid_pledge, bidding,
         opening, silence, grace, objection, retention, half_life, index, least_index, most_index,
-        index_period, dollar,
+        index_period, dollar, audits,
     }
     LeaseId { task, number }
     Spec {
@@ -353,6 +357,24 @@ structs! {
     Bid { provider, offer, seal, predicted, distance, rate, pledge, sponsor }
     Auction { bids }
     Record { key, entry }
+    AuditParameters {
+        segments, answering, posting, opening, revealing, clock, showing, lately, fee, fees, pledge,
+    }
+    AuditReply { index, reply }
+    AuditLeaf { segment, siblings }
+    AuditReveal { index, answer, salt, before }
+    Frontier { leaves, subtrees, tail }
+    Unit { manifest, name, module, input, state, added }
+    AuditDuty { index, paid, said }
+    AuditSeat { verifier, draw, pledge, duties }
+    Step { number, before, claimed }
+    Dissection {
+        from, to, closing, before, claimed, stated, since, provider, challenger, narrowed,
+    }
+    Dispute { by, index, dissection }
+    Audit {
+        rate, seed, draws, seats, posted, leaves, lacking, objected, phase, until,
+    }
 }
 
 macro_rules! enums {
@@ -405,7 +427,7 @@ enums! {
         ProviderExists, NotActive, StillLeased, OfferInUse, BadOffer, UnknownTask, BadSpec,
         TooManyTasks, BudgetTooSmall, WrongPhase, NotParty, UnknownLease, UnknownOffer,
         UnfitOffer, AlreadyBid, TooManyBids, UnknownBid, WrongSeal, BadCommitment, BadSignature,
-        BadWitness, Rejected, TooSoon, BadKey, KeyChanged,
+        BadWitness, Rejected, TooSoon, BadKey, KeyChanged, BadLeaf, NotAsked, BadMove, BadUnit,
     }
     Outcome { Applied, Failed { operation, failure } }
     SlashReason { ConflictingVotes, MissedTurns }
@@ -429,14 +451,15 @@ enums! {
         EpochClosed { epoch, minted, fees, shared, seats }, ProviderOpened { provider, offers,
         stake }, ProviderEdited { provider, offers }, ProviderStaked { provider, amount },
         ProviderDrained { provider, draining }, ProviderClosed { provider, stake, reason },
-        ProviderSlashed { provider, lease, amount, burned, client }, TaskOpened { task, client,
+        ProviderSlashed { provider, lease, amount, burned, client, finder }, TaskOpened { task, client,
         escrow, lock }, TaskToppedUp { task, amount }, TaskEdited { task }, BiddingOpened { task
         }, BidsClosed { task, reason, bidders }, LeaseOpened { lease, provider, rate, most },
         Checkpointed { lease, segment, root }, Committed { lease, root, output }, LeaseClosed {
         lease, provider, reason, verdict, root, output, time, paid }, TaskClosed { task, client,
         reason, paid, refunded }, TaskCollected { task }, ClientClosed { client, reason },
         BidsLimited { task, until, opened_until }, KeyChanged { account, key }, ProviderSilent {
-        provider }, PastClosed { provider, reason },
+        provider }, PastClosed { provider, reason }, AuditDrawn { lease, draw, verifiers },
+        AuditClosed { lease, audit, fees, forfeited },
     }
     ProviderStatus { Active, Draining, Leaving { until }, Silent { draining } }
     Presence { Absent, Available, Silent }
@@ -450,6 +473,9 @@ enums! {
         EditTask { task, contact }, CancelTask { task }, SealBid { task, offer, seal }, OpenBid {
         task, rate, salt }, CommitTrace { lease, commitment, witness }, OpenOutput { lease,
         output, salt }, ReleaseLease { lease, leave }, ClaimUsage { lease, time, signature },
+        AnswerAudit { lease, replies }, PostState { lease, tree, before, state }, OpenLeaves { lease,
+        tree, leaves }, RevealAnswers { lease, tree, reveals }, DisputeSegment { lease, tree, before,
+        claimed }, MoveDispute { lease, said }, ShowUnit { lease, unit },
     }
     Class {
         Nothing, Exact, Tolerance, Likelihood, Perceptual, Replicate(copies), Predicate(program),
@@ -461,7 +487,17 @@ enums! {
     Verdict { Upheld, Refuted, Inconclusive }
     LeasePhase {
         Running, Stopping { until, reason }, Opening { until }, Committed { until, reason },
-        Closed { reason },
+        Closed { reason }, Audited { reason },
+    }
+    Reply { Unserved, Sealed(seal) }
+    DisputeMove { State(points), Dispute(interval) }
+    Said { Nothing, Unserved, Sealed(seal), Agreed, Objected(before), Dismissed }
+    Challenger { Verifier(verifier), Client }
+    Fault { Wrong { finder, index }, Unposted, Unopened }
+    Finding { Upheld, Refuted(fault), Inconclusive }
+    AuditPhase {
+        Waiting { height }, Answering, Posting, Opening, Revealing, Disputing(dispute), Drawing {
+        height }, Objecting, Decided(finding),
     }
     TaskPhase { Bidding { until }, Opening { until }, Running, Closed { reason, at } }
     ValidatorStatus { Active, Jailed(jail), Retired }
@@ -473,7 +509,7 @@ enums! {
         }, Unbonding(id), Seats(epoch), Offences(epoch), Duty { account, duty }, Beacon(slot),
         Provider(address), Shelves, Shelf(number), ClassIndex(class), Client(address), Task(task),
         Auction(task), Agenda(urgency), Tick { urgency, tick },
-        AgendaPage { urgency, tick, page }, Past(address),
+        AgendaPage { urgency, tick, page }, Past(address), Audit(lease),
     }
     Entry {
         Chain(value), Supply(value), Parameters(value), Treasury(value), Candidates(value),
@@ -481,6 +517,6 @@ enums! {
         Validator(value), KeyHolder(value), Delegation(value), UnbondingPool(value),
         Unbonding(value), Seats(value), Offences(value), Duty(value), Beacon(value),
         Provider(value), Shelves(value), Shelf(value), ClassIndex(value), Client(value),
-        Task(value), Auction(value), Agenda(value), Tick(value), AgendaPage(value), Past(value),
+        Task(value), Auction(value), Agenda(value), Tick(value), AgendaPage(value), Past(value), Audit(value),
     }
 }

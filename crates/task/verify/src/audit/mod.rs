@@ -30,14 +30,16 @@ mod seats;
 mod tally;
 
 pub use error::Refusal;
-pub use rules::{Input, Reply, Reveal};
-pub use seats::{Duty, Said, Seat};
+pub use rules::{Input, Reveal};
+pub use seats::{Duty, Seat};
 pub use tally::Tally;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use opengpu_crypto::Seed;
-use opengpu_types::{Address, ChainId, LeaseId, Millis, Segment, SegmentIndex};
+use opengpu_types::{
+    Address, ChainId, Challenger, Finding, LeaseId, Millis, Segment, SegmentIndex,
+};
 
 use crate::dissection::Dissection;
 use crate::trace::Part;
@@ -70,43 +72,6 @@ pub struct Times {
     pub showing: Millis,
     /// For the client to object.
     pub objecting: Millis,
-}
-
-/// Who disputes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Challenger {
-    /// A verifier that found something else.
-    Verifier(Address),
-    /// The client, by its own check.
-    Client,
-}
-
-/// Why a commitment does not hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// A dispute about a segment was lost.
-    Wrong {
-        /// To whom.
-        finder: Challenger,
-        /// About which.
-        index: SegmentIndex,
-    },
-    /// What others were not served was not posted either.
-    Unposted,
-    /// Leaves of what was sealed were not opened.
-    Unopened,
-}
-
-/// What an audit found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finding {
-    /// All that was drawn was checked, and nobody was right to object. Of what was not audited nothing was
-    /// drawn.
-    Upheld,
-    /// It is false, or withheld.
-    Refuted(Fault),
-    /// Not checked, and nobody is to blame.
-    Inconclusive,
 }
 
 /// A running dispute.

@@ -3,22 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use opengpu_crypto::{Digest, Seed};
-use opengpu_types::{Address, Millis, Segment, SegmentIndex};
+use opengpu_types::{
+    Address, Challenger, Fault, Finding, Millis, Reply, Said, Segment, SegmentIndex,
+};
 
 use super::seats::{BEGINNING, Others};
-use super::{Audit, Challenger, Dispute, Fault, Finding, Phase, Refusal, Said, Seat};
+use super::{Audit, Dispute, Phase, Refusal, Seat};
 use crate::answer::Answer;
 use crate::dissection::{Dissection, Ended, Move, Side};
 use crate::point::End;
-
-/// What a verifier says about a segment in its one answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reply {
-    /// It was not served what it needs.
-    Unserved,
-    /// What it found, sealed.
-    Sealed(Digest),
-}
 
 /// How a seal is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeSet;
 
-use opengpu_crypto::{Digest, Draw, Seed};
-use opengpu_types::{Address, Segment, SegmentIndex};
+use opengpu_crypto::{Draw, Seed};
+use opengpu_types::{Address, Said, SegmentIndex};
 
 use super::Audit;
 use crate::draw;
@@ -20,23 +20,6 @@ const OTHERS: &str = "opengpu/audit/others/v1";
 const MOST_OTHERS: usize = 3;
 /// The beginning of a run.
 pub(super) const BEGINNING: SegmentIndex = SegmentIndex(0);
-
-/// What a verifier has said about a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
-    /// Nothing yet.
-    Nothing,
-    /// That it was not served.
-    Unserved,
-    /// A sealed answer.
-    Sealed(Digest),
-    /// The answer, which is the leaf.
-    Agreed,
-    /// Another answer, with the segment before, from which it was repeated; none for the beginning.
-    Objected(Option<Segment>),
-    /// Another answer, and the dispute about it was lost.
-    Dismissed,
-}
 
 /// A segment that a verifier repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

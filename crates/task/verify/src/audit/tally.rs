@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use opengpu_types::Address;
+use opengpu_types::{Address, Challenger, Fault, Finding, Said};
 
-use super::{Audit, Challenger, Fault, Finding, Said};
+use super::Audit;
 
 /// What a verifier has to get when an audit is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::dissection::{Ended, Move, Side};
 use crate::point::{End, Point};
 use crate::trace::Extent;
 use opengpu_crypto::{Digest, hash};
-use opengpu_types::{ArtifactId, Metered, TaskId};
+use opengpu_types::{ArtifactId, Fault, Metered, Reply, Said, TaskId};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
