@@ -283,6 +283,7 @@ fn parameters(context: &Context) -> Result<()> {
             ("time to object", span(it.market.objection)),
             ("ended tasks are kept", span(it.market.retention)),
             ("a dollar", format!("{} oGPU", it.market.dollar)),
+            ("segments of an audit", it.market.audits.segments.to_string()),
         ])
     })
 }

@@ -4,8 +4,8 @@ use clap::ValueEnum;
 use opengpu_client::api::{HexError, digest_from_text, hex_from_text};
 use opengpu_crypto::KeyKind;
 use opengpu_types::{
-    Address, Amount, ClassIndex, ConsensusKey, Digest, Epoch, Key, Millis, Money, Permille,
-    Purpose, RateUnit, TransactionId, UnbondingId,
+    Address, Amount, ClassIndex, ConsensusKey, Digest, Epoch, Key, LeaseId, Millis, Money,
+    Permille, Purpose, RateUnit, TransactionId, UnbondingId,
 };
 
 /// `5%`, `2.5%`.
@@ -102,6 +102,12 @@ pub(crate) fn state_key(text: &str) -> Result<Key, String> {
         "client" => Key::Client(address(rest)?),
         "task" => Key::Task(rest.parse().map_err(|error| format!("`{rest}`: {error}"))?),
         "auction" => Key::Auction(rest.parse().map_err(|error| format!("`{rest}`: {error}"))?),
+        "audit" => {
+            let lease = rest.rsplit_once('/').and_then(|(task, number)| {
+                Some(LeaseId { task: task.parse().ok()?, number: number.parse().ok()? })
+            });
+            Key::Audit(lease.ok_or_else(|| format!("`{rest}` is no lease; one is TASK/NUMBER"))?)
+        }
         "class" => {
             let class = rest.parse().map_err(|error| format!("`{rest}`: {error}"))?;
             Key::ClassIndex(ClassIndex::id(&class))
@@ -112,7 +118,7 @@ pub(crate) fn state_key(text: &str) -> Result<Key, String> {
                  candidates, turns, account:ADDRESS, vesting:ADDRESS, validator:ADDRESS, \
                  limit:ACCOUNT:SPENDER, delegation:DELEGATOR:VALIDATOR, unbonding:NUMBER, \
                  consensus-key:KEY, seats:EPOCH, offences:EPOCH, provider:ADDRESS, past:ADDRESS, \
-                 client:ADDRESS, task:ID, auction:ID and class:DEVICE-CLASS"
+                 client:ADDRESS, task:ID, auction:ID, audit:TASK/NUMBER and class:DEVICE-CLASS"
             ));
         }
     })

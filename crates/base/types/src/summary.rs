@@ -95,6 +95,7 @@ impl fmt::Display for Operation {
 }
 
 impl fmt::Display for MarketOperation {
+    #[expect(clippy::too_many_lines, reason = "a line for each operation")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RegisterProvider { contact, offers, stake } => write!(

@@ -11,7 +11,7 @@ use crate::{
     market,
     state::{Overlay, State},
     table::tables::{Accounts, Chain, Duties, Params, SpendingLimits},
-    weight::weight_of,
+    weight::{MOST_REFEREED, refereed_of, weight_of},
 };
 use commonware_codec::EncodeSize as _;
 use opengpu_types::{
@@ -99,7 +99,8 @@ pub(crate) fn check<S: State>(
     let weight = weight_of(signed);
     let parameters = state.must_view::<Params>(())?;
     let used = state.flows.weight.0.saturating_add(weight.0);
-    if used > parameters.block_weight.0 {
+    let refereed = state.flows.refereed.0.saturating_add(refereed_of(signed));
+    if used > parameters.block_weight.0 || refereed > MOST_REFEREED {
         return Err(Invalid::BlockFull { weight }.into());
     }
     let fee = if transaction.is_fee_free() {
@@ -129,7 +130,7 @@ fn check_shape(signed: &SignedTransaction) -> Result<(), Invalid> {
     if signed.transaction.operations.is_empty() {
         return Err(Invalid::Empty);
     }
-    let (size, limit) = (signed.encode_size(), Transaction::MAX_SIZE);
+    let (size, limit) = (signed.encode_size(), signed.transaction.most_bytes());
     if size > limit {
         return Err(Invalid::TooLarge { size, limit });
     }

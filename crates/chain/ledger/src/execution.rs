@@ -15,6 +15,7 @@ use crate::{
     state::{Changes, Overlay, State},
     table::tables::{Accounts, Chain, Params, Seats, Supplies},
     token,
+    weight::refereed_of,
 };
 use opengpu_crypto::{BeaconSignature, merkle};
 use opengpu_types::{
@@ -133,6 +134,8 @@ impl<S: State> Execution<S> {
                 *count = count.saturating_add(1);
                 self.state.flows.weight.0 =
                     self.state.flows.weight.0.saturating_add(admitted.weight.0);
+                let refereed = &mut self.state.flows.refereed;
+                refereed.0 = refereed.0.saturating_add(refereed_of(signed));
                 if signed.transaction.is_fee_free() {
                     self.state.flows.free_weight.0 =
                         self.state.flows.free_weight.0.saturating_add(admitted.weight.0);

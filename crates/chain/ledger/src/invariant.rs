@@ -7,6 +7,7 @@
 //!
 //! Numbers in names (`I1`, `I3`, ...) are those of `docs/spec/invariants.md`.
 
+mod audits;
 mod census;
 mod ends;
 mod market;
@@ -99,6 +100,9 @@ pub(crate) fn held(entry: &Entry, mut tell: impl FnMut(Part, Amount)) {
             tell(Part::Locks, task.lock);
             task.leases.iter().for_each(|lease| tell(Part::Locks, lease.lock));
             tell(Part::Reserves, task.reserve);
+        }
+        Entry::Audit(audit) => {
+            audit.seats.iter().for_each(|seat| tell(Part::Locks, seat.pledge));
         }
         Entry::Auction(auction) => {
             auction.bids.iter().for_each(|bid| tell(Part::Locks, bid.pledge));
@@ -221,5 +225,6 @@ pub(crate) fn fits(key: &Key, entry: &Entry) -> bool {
             | (Key::Tick { .. }, Entry::Tick(_))
             | (Key::AgendaPage { .. }, Entry::AgendaPage(_))
             | (Key::Past(_), Entry::Past(_))
+            | (Key::Audit(_), Entry::Audit(_))
     )
 }

@@ -151,5 +151,14 @@ fn market_keys(sender: Address, operation: &MarketOperation, keys: &mut Vec<Key>
         | MarketOperation::ClaimUsage { lease, .. } => {
             keys.extend([Key::Task(lease.task), Key::Provider(sender)]);
         }
+        MarketOperation::AnswerAudit { lease, .. }
+        | MarketOperation::PostState { lease, .. }
+        | MarketOperation::OpenLeaves { lease, .. }
+        | MarketOperation::RevealAnswers { lease, .. }
+        | MarketOperation::DisputeSegment { lease, .. }
+        | MarketOperation::MoveDispute { lease, .. }
+        | MarketOperation::ShowUnit { lease, .. } => {
+            keys.extend([Key::Task(lease.task), Key::Audit(*lease), Key::Provider(sender)]);
+        }
     }
 }

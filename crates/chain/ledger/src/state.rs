@@ -80,6 +80,8 @@ pub struct Flows {
     pub weight: Weight,
     /// Weight of the fee-free ones among them.
     pub free_weight: Weight,
+    /// Weight of what the referee executed of disputes.
+    pub refereed: Weight,
     /// Debited from the sender by the running transaction.
     pub spent: Amount,
 }

@@ -45,11 +45,11 @@ macro_rules! table {
 pub mod tables {
     use super::Table;
     use opengpu_types::{
-        Account, Address, Agenda, AgendaPage, Auction, BeaconRecord, Candidates, ChainState,
+        Account, Address, Agenda, AgendaPage, Auction, Audit, BeaconRecord, Candidates, ChainState,
         ClassIndex, Client, ConsensusKey, Delegation, Digest, Duty, DutyKind, Entry, Epoch, Key,
-        KeyHolder, Offences, Parameters, Past, Provider, SeatSet, Shelf, SpendingLimit, Supply,
-        Task, TaskId, Tick, Treasury, Turns, Unbonding, UnbondingId, UnbondingPool, Urgency,
-        Validator, Vesting,
+        KeyHolder, LeaseId, Offences, Parameters, Past, Provider, SeatSet, Shelf, SpendingLimit,
+        Supply, Task, TaskId, Tick, Treasury, Turns, Unbonding, UnbondingId, UnbondingPool,
+        Urgency, Validator, Vesting,
     };
 
     table!(
@@ -159,6 +159,10 @@ pub mod tables {
     table!(
         /// Tasks with their leases.
         Tasks, id: TaskId => Key::Task(id), Task, Task
+    );
+    table!(
+        /// Audits of what leases committed to.
+        Audits, id: LeaseId => Key::Audit(id), Audit, Audit
     );
     table!(
         /// Bids for tasks.

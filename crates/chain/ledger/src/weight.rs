@@ -16,6 +16,9 @@
 //! | a signature of usage, alone | 50 us | 500 |
 //! | a look at the offers of 64 shelves, and at 256 providers | 100 us, 60 us | 1,600 |
 //! | a predicate, up to its fuel | 0.5 ms | 5,000 |
+//! | an audit that is spoken in: read, changed, kept | 20 us | 200 |
+//! | a unit that is executed, up to its fuel | 6 ms | 60,000 |
+//! | a byte of its module, checked and translated | 50 ns | 0.5 |
 
 use commonware_codec::EncodeSize as _;
 use opengpu_types::{
@@ -34,6 +37,12 @@ const OFFER: u64 = 50;
 const STATEMENT: u64 = 500;
 const SPOT: u64 = 1_600;
 const PREDICATE: u64 = 5_000;
+const AUDIT: u64 = 200;
+const UNIT: u64 = 60_000;
+/// Of a module that is translated, in tenths.
+const MODULE_BYTE_TENTHS: u64 = 5;
+/// What the referee executes of disputes in one block: 20 ms.
+pub(crate) const MOST_REFEREED: u64 = 200_000;
 
 /// Weight of a transaction; depends on nothing but its bytes.
 pub fn weight_of(signed: &SignedTransaction) -> Weight {
@@ -92,8 +101,35 @@ fn market(operation: &MarketOperation) -> u64 {
         MarketOperation::CommitTrace { .. } | MarketOperation::ReleaseLease { .. } => {
             MARKET.saturating_add(all)
         }
+        // An audit is read, changed and perhaps ended, and whoever speaks in it is heard of.
+        MarketOperation::AnswerAudit { .. }
+        | MarketOperation::PostState { .. }
+        | MarketOperation::OpenLeaves { .. }
+        | MarketOperation::RevealAnswers { .. }
+        | MarketOperation::DisputeSegment { .. }
+        | MarketOperation::MoveDispute { .. } => AUDIT.saturating_add(all),
+        MarketOperation::ShowUnit { unit, .. } => showing(unit.module.len()),
         _ => MARKET,
     }
+}
+
+/// Weight of a unit that the referee executes, beside its bytes; none of other operations.
+fn refereed(operation: &Operation) -> u64 {
+    match operation {
+        Operation::Market(MarketOperation::ShowUnit { unit, .. }) => showing(unit.module.len()),
+        _ => 0,
+    }
+}
+
+/// Weight of all that the referee executes for a transaction.
+pub(crate) fn refereed_of(signed: &SignedTransaction) -> u64 {
+    signed.transaction.operations.iter().map(refereed).fold(0, u64::saturating_add)
+}
+
+/// A module is checked and translated, and a call takes its fuel.
+fn showing(module: usize) -> u64 {
+    let module = u64::try_from(module).unwrap_or(u64::MAX).saturating_mul(MODULE_BYTE_TENTHS) / 10;
+    UNIT.saturating_add(module)
 }
 
 /// Weight of so many offers that come or go.

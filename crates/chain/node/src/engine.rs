@@ -163,7 +163,7 @@ pub fn max_message() -> u32 {
         marshal::max_payload_size::<Standard<Block>, Scheme>(seats, &()),
         probe::max_payload_size::<Standard<Block>, Scheme>(seats),
         max_sync_payload_size::<mmr::Family, Digest>(SYNC_BATCH, MAX_OPERATION_SIZE),
-        forward::MAX_BYTES.saturating_add(Transaction::MAX_SIZE),
+        forward::MAX_BYTES.saturating_add(Transaction::MAX_EVIDENCE),
         guide::MAX_BYTES,
     ])
 }

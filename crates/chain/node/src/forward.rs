@@ -218,7 +218,7 @@ fn forgeries<T>(
 }
 
 fn decode(bytes: Bytes) -> Option<Vec<SignedTransaction>> {
-    if bytes.len() > MAX_BYTES.saturating_add(Transaction::MAX_SIZE) {
+    if bytes.len() > MAX_BYTES.saturating_add(Transaction::MAX_EVIDENCE) {
         return None;
     }
     Some(Batch::decode(bytes).ok()?.into_vec())

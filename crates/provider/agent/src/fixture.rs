@@ -73,6 +73,7 @@ pub(crate) fn provider() -> Provider {
         locked: Amount::ZERO,
         offers: List::new(offers.into_iter().map(list).collect()).unwrap(),
         leases: List::empty(),
+        audits: List::empty(),
         exposure: Amount::ZERO,
         reputation: Reputation::default(),
         paces: List::empty(),

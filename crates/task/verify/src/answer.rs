@@ -28,7 +28,12 @@ pub struct Answer(pub Digest);
 impl Answer {
     /// The answer of whoever found that a segment ends like this, in the audit with this seed.
     pub fn new(seed: &Seed, end: &End) -> Self {
-        Self(hash(ANSWER, &[&seed.0, end.digest().as_ref()]))
+        Self::of(seed, &end.digest())
+    }
+
+    /// The answer of whoever found this: the end of a segment, or what [`End::found`] says of a beginning.
+    pub fn of(seed: &Seed, found: &Digest) -> Self {
+        Self(hash(ANSWER, &[&seed.0, found.as_ref()]))
     }
 
     /// What is on chain of it until all who were asked have answered.

@@ -22,10 +22,12 @@
 use opengpu_crypto::{ContentFrontier, Digest, hash};
 use opengpu_types::{ArtifactId, Segment, SegmentIndex};
 
-use crate::trace::Emitted;
+use crate::trace::{Emitted, Extent};
 
 /// Domain of a point between two steps.
 const POINT: &str = "opengpu/dissection/point/v2";
+/// Domain of the end of a beginning from which a run takes another number of steps than was committed to.
+const LENGTH: &str = "opengpu/dissection/length/v1";
 /// Domain of the point after the closing.
 const END: &str = "opengpu/dissection/end/v2";
 
@@ -100,6 +102,22 @@ impl End {
         Self { index, state, emitted, bytes_out: metered.bytes_out }
     }
 
+    /// The beginning of a run: the first state, and, of a run without steps, what `finish` emitted.
+    pub fn beginning(state: ArtifactId, finish: &[u8]) -> Self {
+        let (index, emitted) = (SegmentIndex(0), Emitted::NOTHING.0);
+        Point { index, state, emitted, added: ContentFrontier::default() }.close(finish)
+    }
+
+    /// What a verifier or the referee found at the beginning of a run of this length: its end, if so many
+    /// steps follow from the first state, and otherwise something that nobody can have committed to. A run
+    /// that is told shorter than it is has other segments, all of which may be right.
+    pub fn found(&self, extent: &Extent, steps: u64) -> Digest {
+        if steps == extent.steps {
+            return self.digest();
+        }
+        hash(LENGTH, &[self.digest().as_ref(), &steps.to_le_bytes()])
+    }
+
     /// What is stated of it.
     pub fn digest(&self) -> Digest {
         let (index, bytes_out) = (self.index.0.to_le_bytes(), self.bytes_out.to_le_bytes());
@@ -147,6 +165,17 @@ mod tests {
         let ends = points.iter().map(|point| point.close(b"")).chain([longer]);
         let digests = points.iter().map(Point::digest).chain(ends.map(|end| end.digest()));
         assert_eq!(digests.collect::<BTreeSet<_>>().len(), 11);
+    }
+
+    #[test]
+    fn a_beginning_that_leads_to_another_number_of_steps_is_no_claim() {
+        let (state, extent) = (ArtifactId::of(b"first"), Extent { steps: 9, segments: 3 });
+        let end = End::beginning(state, b"");
+        assert_eq!(end.emitted, Emitted::NOTHING.then(&ArtifactId::of(b"")).0);
+        assert_eq!(end.found(&extent, 9), end.digest());
+        let found = [8, 9, 10].map(|steps| end.found(&extent, steps));
+        assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), 3);
+        assert_ne!(End::beginning(state, b"the end").digest(), end.digest());
     }
 
     #[test]

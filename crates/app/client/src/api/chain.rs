@@ -3,10 +3,10 @@
 use super::form;
 use commonware_codec::Encode as _;
 use opengpu_types::{
-    Address, Amount, BeaconPublicKey, BeaconSignature, Block, ChainId, ConsensusKey, Digest,
-    Emission, Epoch, Height, MarketParameters, Millis, NetworkAddress, Parameters, Permille,
-    RuleVersion, Seat, SeatSet, Seed, SlashReason, Supply, TransactionId, Validator,
-    ValidatorStatus, View, Weight,
+    Address, Amount, AuditParameters, BeaconPublicKey, BeaconSignature, Block, ChainId,
+    ConsensusKey, Digest, Emission, Epoch, Height, MarketParameters, Millis, NetworkAddress,
+    Parameters, Permille, RuleVersion, Seat, SeatSet, Seed, SlashReason, Supply, TransactionId,
+    Validator, ValidatorStatus, View, Weight,
 };
 use serde::{Deserialize, Serialize};
 
@@ -373,6 +373,34 @@ struct MarketParametersForm {
     index_period: Millis,
     #[serde(with = "form")]
     dollar: Amount,
+    #[serde(with = "form")]
+    audits: AuditParameters,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "AuditParameters", deny_unknown_fields)]
+struct AuditParametersForm {
+    segments: u8,
+    #[serde(with = "form")]
+    answering: Millis,
+    #[serde(with = "form")]
+    posting: Millis,
+    #[serde(with = "form")]
+    opening: Millis,
+    #[serde(with = "form")]
+    revealing: Millis,
+    #[serde(with = "form")]
+    clock: Millis,
+    #[serde(with = "form")]
+    showing: Millis,
+    #[serde(with = "form")]
+    lately: Millis,
+    #[serde(with = "form")]
+    fee: Permille,
+    #[serde(with = "form")]
+    fees: Permille,
+    #[serde(with = "form")]
+    pledge: Amount,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -431,6 +459,7 @@ form::as_object!(
     Seat: SeatForm,
     Parameters: ParametersForm,
     MarketParameters: MarketParametersForm,
+    AuditParameters: AuditParametersForm,
     Emission: EmissionForm,
     Supply: SupplyForm,
 );

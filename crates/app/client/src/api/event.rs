@@ -1,9 +1,10 @@
 //! Events of receipts as JSON: a kind and the fields of the event.
 
 use super::form::{self, hex_text};
+use commonware_codec::Encode as _;
 use opengpu_types::{
-    Address, Amount, ArtifactId, CloseReason, ConsensusKey, Digest, DutyKind, Epoch, Event,
-    LeaseId, List, Millis, Permille, Purpose, SlashReason, TaskId, UnbondingId, Verdict,
+    Address, Amount, ArtifactId, Audit, Boxed, CloseReason, ConsensusKey, Digest, DutyKind, Epoch,
+    Event, LeaseId, List, Millis, Permille, Purpose, SlashReason, TaskId, UnbondingId, Verdict,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -78,7 +79,9 @@ impl From<&Event> for EventInfo {
             "provider-silent" => ProviderSilent { provider },
             "provider-closed" => ProviderClosed { provider, stake, reason },
             "past-closed" => PastClosed { provider, reason },
-            "provider-slashed" => ProviderSlashed { provider, lease, amount, burned, client },
+            "provider-slashed" => ProviderSlashed {
+                provider, lease, amount, burned, client, finder
+            },
             "task-opened" => TaskOpened { task, client, escrow, lock },
             "task-topped-up" => TaskToppedUp { task, amount },
             "task-edited" => TaskEdited { task },
@@ -95,6 +98,8 @@ impl From<&Event> for EventInfo {
             "client-closed" => ClientClosed { client, reason },
             "bids-limited" => BidsLimited { task, until, opened_until },
             "key-changed" => KeyChanged { account, key },
+            "audit-drawn" => AuditDrawn { lease, draw, verifiers },
+            "audit-closed" => AuditClosed { lease, audit, fees, forfeited },
         )
     }
 }
@@ -137,6 +142,8 @@ fields!(
     ArtifactId: artifact => artifact.to_string(),
     Digest: digest => hex_text(digest.as_ref()),
     Verdict: verdict => verdict.name(),
+    // The certificate: whoever checks it decodes it.
+    Boxed<Audit>: audit => hex_text(&audit.encode()),
 );
 
 impl<T: Field> Field for Option<T> {

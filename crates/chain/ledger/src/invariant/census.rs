@@ -7,10 +7,10 @@
 use super::{fits, held};
 use crate::state::Memory;
 use opengpu_types::{
-    Address, Agenda, Alarm, Amount, ChainState, ClassIndex, Client, ConsensusKey, Delegation,
-    Digest, Entry, Epoch, Key, KeyHolder, Parameters, Past, Provider, SeatSet, Shares, Shelf,
-    Supply, Task, TaskId, Tick, Treasury, Unbonding, UnbondingId, UnbondingPool, Urgency,
-    Validator,
+    Address, Agenda, Alarm, Amount, Audit, ChainState, ClassIndex, Client, ConsensusKey,
+    Delegation, Digest, Entry, Epoch, Key, KeyHolder, LeaseId, Parameters, Past, Provider, SeatSet,
+    Shares, Shelf, Supply, Task, TaskId, Tick, Treasury, Unbonding, UnbondingId, UnbondingPool,
+    Urgency, Validator,
 };
 use std::{
     cmp::Ordering,
@@ -55,6 +55,8 @@ pub struct Census<'a> {
     pub(super) tasks: Vec<(TaskId, &'a Task)>,
     /// In the order of tasks.
     pub(super) auctions: Vec<TaskId>,
+    /// In the order of leases.
+    pub(super) audits: Vec<(LeaseId, &'a Audit)>,
     /// Where to go on with alarms that a block could not see to.
     pub(super) agendas: BTreeMap<Urgency, &'a Agenda>,
     /// All alarms that were set.
@@ -197,6 +199,10 @@ impl<'a> Census<'a> {
             }
             (Key::Auction(id), Entry::Auction(_)) => {
                 self.auctions.push(*id);
+                self.hold(key, entry, true);
+            }
+            (Key::Audit(id), Entry::Audit(audit)) => {
+                self.audits.push((*id, audit));
                 self.hold(key, entry, true);
             }
             (Key::Agenda(urgency), Entry::Agenda(agenda)) => {

@@ -1,6 +1,6 @@
 //! What must hold of tasks, leases and providers.
 
-use super::{census::Census, registry::events};
+use super::{audits::pledges, census::Census, registry::events};
 use crate::{
     execution::Executed,
     market::{decides_by_output, payable, signed, tick_by, tick_of},
@@ -140,7 +140,7 @@ fn task_edge(old: Option<TaskPhase>, new: TaskPhase) -> bool {
 /// | nothing, or `Running` | all |
 /// | `Stopping` | all but `Running` |
 /// | `Opening` | `Closed`, or another end of itself when the last copy is in |
-/// | `Committed` | `Closed` |
+/// | `Committed`, `Audited` | `Closed` |
 /// | `Closed` | nothing |
 fn lease_edge(old: Option<LeasePhase>, new: LeasePhase) -> bool {
     match (old, new) {
@@ -150,7 +150,10 @@ fn lease_edge(old: Option<LeasePhase>, new: LeasePhase) -> bool {
         (Some(LeasePhase::Opening { .. }), new) => {
             matches!(new, LeasePhase::Opening { .. } | LeasePhase::Closed { .. })
         }
-        (Some(LeasePhase::Committed { .. }), LeasePhase::Closed { .. }) => true,
+        (
+            Some(LeasePhase::Committed { .. } | LeasePhase::Audited { .. }),
+            LeasePhase::Closed { .. },
+        ) => true,
         (Some(old), new) => old == new,
     }
 }
@@ -164,6 +167,7 @@ fn lease_fits(task: &Task, lease: &Lease) -> bool {
         LeasePhase::Committed { .. } => {
             !decides_by_output(&task.spec) && lease.commitment.is_some()
         }
+        LeasePhase::Audited { .. } => task.spec.class == Class::Exact && lease.commitment.is_some(),
         LeasePhase::Closed { reason: CloseReason::Unbriefed } => {
             lease.commitment.is_none() && lease.paid.is_zero()
         }
@@ -357,6 +361,10 @@ pub(super) fn devices_are_leased_once(census: &Census<'_>) -> Result<(), String>
             }
         }
     }
+    for (address, pledge) in pledges(census.audits.iter().map(|(_, audit)| *audit)) {
+        let held = held.entry(address).or_default();
+        held.locked = held.locked.plus(pledge).unwrap_or(Amount::CAP);
+    }
     for (address, provider) in &census.providers {
         let found = held.remove(address).unwrap_or_default();
         if found != Held::stated(provider) {
@@ -408,6 +416,7 @@ mod tests {
             LeasePhase::Stopping { until, reason },
             LeasePhase::Opening { until },
             LeasePhase::Committed { until, reason },
+            LeasePhase::Audited { reason },
             LeasePhase::Closed { reason },
         ];
         let row = |edges: &[bool]| {
@@ -417,9 +426,9 @@ mod tests {
         assert_eq!(found(None), "x.xx");
         assert_eq!(tasks.map(|old| found(Some(old))), ["xxxx", "xxxx", "x.xx", "...x"]);
         let found = |old| row(&leases.map(|new| lease_edge(old, new)));
-        assert_eq!(found(None), "xxxxx");
+        assert_eq!(found(None), "xxxxxx");
         let rows = leases.map(|old| found(Some(old)));
-        assert_eq!(rows, ["xxxxx", ".xxxx", "..x.x", "...xx", "....x"]);
+        assert_eq!(rows, ["xxxxxx", ".xxxxx", "..x..x", "...x.x", "....xx", ".....x"]);
         // A deadline that was told is not moved.
         let later = TaskPhase::Opening { until: Millis(6) };
         assert!(!task_edge(Some(TaskPhase::Opening { until }), later));

@@ -1,7 +1,7 @@
 //! The registry: every invariant by name, over a whole state or over one block.
 
 use super::{
-    Part,
+    Part, audits,
     census::{Bonded, Census, Leaving, Owner},
     conserved, ends, market, pasts, shelves,
 };
@@ -62,6 +62,7 @@ pub const fn registry() -> &'static [Invariant] {
         Invariant::State { name: "I8-commitment", check: market::pay_needs_a_commitment },
         Invariant::State { name: "I9-time", check: market::pay_is_within_its_bounds },
         Invariant::State { name: "I9-devices", check: market::devices_are_leased_once },
+        Invariant::State { name: "I9-audits", check: audits::audits_belong_to_leases },
         Invariant::State { name: "I9-shelves", check: shelves::offers_stand_as_they_are },
         Invariant::State { name: "I9-classes", check: shelves::classes_count_their_devices },
         Invariant::Block { name: "I10-signed", check: market::signed_usage_only_grows },
@@ -217,10 +218,11 @@ fn slashes_are_split_exactly(_: &Memory, block: &Executed) -> Result<(), String>
         {
             return Err(format!("{amount} slashed, {burned} burned, {reporter} paid"));
         }
-        if let Event::ProviderSlashed { amount, burned, client, .. } = event
-            && burned.plus(*client) != Some(*amount)
+        if let Event::ProviderSlashed { amount, burned, client, finder, .. } = event
+            && burned.plus(*client).and_then(|sum| sum.plus(*finder)) != Some(*amount)
         {
-            return Err(format!("{amount} slashed, {burned} burned, {client} to the client"));
+            let paid = format!("{client} to the client, {finder} to the finder");
+            return Err(format!("{amount} slashed, {burned} burned, {paid}"));
         }
     }
     Ok(())

@@ -13,13 +13,15 @@ use crate::{
     state::{Changes, State},
     table::tables::{AgendaPages, Agendas, Pasts, Providers, Tasks, Ticks},
 };
-use opengpu_types::{Agenda, AgendaPage, Alarm, Key, LeasePhase, Millis, TaskId, Tick, Urgency};
+use opengpu_types::{
+    Agenda, AgendaPage, Alarm, Key, LeaseId, LeasePhase, Millis, TaskId, Tick, Urgency,
+};
 
 /// Milliseconds of a tick.
 const TICK: u64 = 250;
 /// Milliseconds between blocks when nothing happens.
 const IDLE: u64 = 1_000;
-/// Most alarms that ring in one block. One rings for at most sixteen leases, each with two events, and a
+/// Most alarms that ring in one block. One rings for at most sixteen leases, each with three events, and a
 /// handful for the task: all of them, and the end of an epoch, fit into the receipt of a block.
 const MOST_ALARMS: usize = 64;
 /// Most entries that are collected in one block, with one event each.
@@ -208,8 +210,14 @@ impl<S: State> Market<'_, S> {
             };
             let Some(task) = self.state.view::<Tasks>(*id)? else { continue };
             keys.extend([Key::Auction(*id), Key::Account(task.client), Key::Client(task.client)]);
-            for lease in task.leases.iter().filter(|lease| !lease.is_closed()) {
+            for (number, lease) in (0u8..).zip(&task.leases) {
+                if lease.is_closed() {
+                    continue;
+                }
                 keys.extend([Key::Provider(lease.provider), Key::Account(lease.provider)]);
+                if matches!(lease.phase, LeasePhase::Audited { .. }) {
+                    keys.push(Key::Audit(LeaseId { task: *id, number }));
+                }
             }
         }
         self.state.need(keys)?;

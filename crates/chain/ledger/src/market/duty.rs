@@ -1,6 +1,7 @@
 //! What a provider with an open lease or a sealed bid may do free of fees: a provider that has nothing yet
 //! must be able to open what a sponsor let it bid, to do its work, and to come back after it was silent.
 
+use super::audit;
 use crate::{
     error::Halt,
     execution::BlockContext,
@@ -22,7 +23,8 @@ pub(crate) fn is_duty<S: State>(
     sender: Address,
     operation: &MarketOperation,
 ) -> Result<bool, Halt> {
-    let silence = state.must_view::<Params>(())?.market.silence;
+    let market = state.must_view::<Params>(())?.market;
+    let (silence, audits) = (market.silence, market.audits);
     let beat = Millis(silence.0.checked_div(BEATS).unwrap_or(0));
     let (lease, rests) = match operation {
         MarketOperation::Heartbeat => {
@@ -30,7 +32,12 @@ pub(crate) fn is_duty<S: State>(
             let due = context.time.since(provider.heard) >= beat;
             // It takes no leases before it is heard of, and may have nothing to pay a fee with.
             let silent = matches!(provider.status, ProviderStatus::Silent { .. });
-            return Ok(silent || due && !provider.leases.is_empty());
+            // Who is drawn must have been heard of, and is not asked before.
+            let half = Millis(audits.lately.0 / 2);
+            let ready = audits.are_on()
+                && provider.status == ProviderStatus::Active
+                && context.time.since(provider.heard) >= half;
+            return Ok(silent || ready || due && !provider.leases.is_empty());
         }
         MarketOperation::OpenBid { task, .. } => return has_sealed(state, context, sender, *task),
         // Each of these happens once, but for checkpoints.
@@ -41,6 +48,14 @@ pub(crate) fn is_duty<S: State>(
             (lease, false)
         }
         MarketOperation::ClaimUsage { lease, .. } => (lease, true),
+        MarketOperation::AnswerAudit { lease, .. }
+        | MarketOperation::PostState { lease, .. }
+        | MarketOperation::OpenLeaves { lease, .. }
+        | MarketOperation::RevealAnswers { lease, .. }
+        | MarketOperation::MoveDispute { lease, .. }
+        | MarketOperation::ShowUnit { lease, .. } => {
+            return audit::is_duty(state, context, sender, (*lease, operation));
+        }
         _ => return Ok(false),
     };
     let LeaseId { task, number } = *lease;

@@ -205,7 +205,12 @@ impl<S: State> Market<'_, S> {
     }
 
     /// When a lease must be looked at.
-    pub(super) fn lease_due(&self, task: &Task, lease: &Lease) -> Result<Option<Millis>, Halt> {
+    pub(super) fn lease_due(
+        &self,
+        id: LeaseId,
+        task: &Task,
+        lease: &Lease,
+    ) -> Result<Option<Millis>, Halt> {
         Ok(match lease.phase {
             LeasePhase::Running => {
                 let heard = self.state.must_view::<Providers>(lease.provider)?.heard;
@@ -215,6 +220,7 @@ impl<S: State> Market<'_, S> {
             LeasePhase::Stopping { until, .. }
             | LeasePhase::Opening { until }
             | LeasePhase::Committed { until, .. } => Some(until),
+            LeasePhase::Audited { .. } => self.audit_due(id, task)?,
             LeasePhase::Closed { .. } => None,
         })
     }
@@ -227,11 +233,11 @@ impl<S: State> Market<'_, S> {
         number: u8,
     ) -> Result<(), Halt> {
         let lease = lease_of(task, number)?.clone();
-        let due = self.lease_due(task, &lease)?.is_some_and(|due| due <= self.now());
+        let id = LeaseId { task: id, number };
+        let due = self.lease_due(id, task, &lease)?.is_some_and(|due| due <= self.now());
         if !due {
             return Ok(());
         }
-        let id = LeaseId { task: id, number };
         match lease.phase {
             LeasePhase::Running => {
                 let over = lease.began.plus(task.spec.requirements.longest) <= self.now();
@@ -249,6 +255,7 @@ impl<S: State> Market<'_, S> {
             LeasePhase::Stopping { reason, .. } => self.lose(id, task, reason),
             LeasePhase::Opening { .. } => self.compare(id.task, task),
             LeasePhase::Committed { reason, .. } => self.judge(id, task, Verdict::Upheld, reason),
+            LeasePhase::Audited { .. } => self.ring_audit(id, task),
             LeasePhase::Closed { .. } => Ok(()),
         }
     }

@@ -50,6 +50,7 @@ impl<S: State> Market<'_, S> {
             locked: Amount::ZERO,
             offers: List::empty(),
             leases: List::empty(),
+            audits: List::empty(),
             exposure: Amount::ZERO,
             reputation: past.reputation,
             paces: past.paces,
@@ -179,7 +180,7 @@ impl<S: State> Market<'_, S> {
         if matches!(provider.status, ProviderStatus::Leaving { .. }) {
             return Err(Failure::WrongPhase.into());
         }
-        if !provider.leases.is_empty() {
+        if !provider.leases.is_empty() || !provider.audits.is_empty() {
             return Err(Failure::StillLeased.into());
         }
         self.unlist(address, &provider)?;

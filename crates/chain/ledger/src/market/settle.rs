@@ -1,6 +1,6 @@
 //! Settlement: what a lease is paid, once, and where all that it held goes.
 
-use super::{Market, lease::decides_by_output, lease_of};
+use super::{Market, audit::Outcome, lease::decides_by_output, lease_of};
 use crate::{
     bank,
     error::{Corruption, Halt},
@@ -15,6 +15,7 @@ use opengpu_types::{
     Address, Amount, CloseReason, Ending, Event, Lease, LeaseId, LeasePhase, Measure, Millis,
     Provider, ProviderStatus, Rating, Requirements, Task, Verdict, Work,
 };
+use opengpu_verify::split::Split;
 
 /// A provider is paid for no more than so many thousandths of the time that its rating and the metered
 /// fuel lead to.
@@ -84,6 +85,18 @@ impl<S: State> Market<'_, S> {
         verdict: Option<Verdict>,
         reason: CloseReason,
     ) -> Result<(), Halt> {
+        self.settle_audited(id, task, (verdict, reason), &Outcome::default()).map(|_| ())
+    }
+
+    /// As [`Self::settle`], with what its audit means for the money. Says what verifiers were paid.
+    #[expect(clippy::too_many_lines, reason = "all money of a lease, in one place")]
+    pub(super) fn settle_audited(
+        &mut self,
+        id: LeaseId,
+        task: &mut Task,
+        (verdict, reason): (Option<Verdict>, CloseReason),
+        outcome: &Outcome,
+    ) -> Result<Amount, Halt> {
         let range = || Corruption::OutOfRange("a settlement");
         let (now, requirements) = (self.now(), task.spec.requirements.clone());
         let (client, escrow) = (task.client, task.escrow());
@@ -129,14 +142,22 @@ impl<S: State> Market<'_, S> {
         reputation::refresh(record, now, self.parameters.half_life);
         reputation::lease_ended(record, reason, verdict, paid_for);
         if reputation::is_fault(reason) {
-            self.slash(id, client, address, lock)?;
+            let more = outcome.exposed.min(provider.stake);
+            provider.stake = provider.stake.minus(more).ok_or_else(range)?;
+            let slashed = lock.plus(more).ok_or_else(range)?;
+            self.slash(id, (client, address), slashed, outcome)?;
         } else {
             provider.stake = provider.stake.plus(lock).ok_or_else(range)?;
         }
-        let kept = self.kept(&provider, amount);
+        let fees = match verdict {
+            Some(Verdict::Upheld) => self.pay_verifiers(amount, outcome)?,
+            _ => Amount::ZERO,
+        };
+        let earned = amount.minus(fees).ok_or_else(range)?;
+        let kept = self.kept(&provider, earned);
         provider.stake = provider.stake.plus(kept).ok_or_else(range)?;
         self.state.set::<Providers>(address, provider);
-        bank::credit(self.state, address, amount.minus(kept).ok_or_else(range)?)?;
+        bank::credit(self.state, address, earned.minus(kept).ok_or_else(range)?)?;
         self.count_devices(&class, |index| {
             index.leased = index.leased.saturating_sub(u32::from(devices));
         })?;
@@ -150,7 +171,7 @@ impl<S: State> Market<'_, S> {
             time: paid_for,
             paid: amount,
         });
-        Ok(())
+        Ok(fees)
     }
 
     /// What of a newcomer's pay becomes stake: half, until it is no newcomer any more.
@@ -160,23 +181,35 @@ impl<S: State> Market<'_, S> {
         amount.mul_div(1, 2).unwrap_or_default().min(missing)
     }
 
-    /// Takes a trust lock: half is burned, the client gets the other half.
+    /// Takes a trust lock, and what else is to be taken: half is burned, the client gets the other half, or
+    /// shares it with whoever found in an audit what is wrong.
     fn slash(
         &mut self,
         lease: LeaseId,
-        client: Address,
-        provider: Address,
+        (client, provider): (Address, Address),
         amount: Amount,
+        outcome: &Outcome,
     ) -> Result<(), Halt> {
         if amount.is_zero() {
             return Ok(());
         }
-        let to_client = amount.mul_div(1, 2).unwrap_or_default();
-        let burned = amount.minus(to_client).unwrap_or_default();
+        let found = u32::from(outcome.finder.is_some());
+        let Split { burned, client: to_client, each } = match outcome.audited {
+            true => Split::new(amount, found),
+            false => {
+                let half = amount.mul_div(1, 2).unwrap_or_default();
+                let burned = amount.minus(half).unwrap_or_default();
+                Split { burned, client: half, each: Amount::ZERO }
+            }
+        };
         Flows::add(&mut self.state.flows.burned, burned)?;
         bank::credit(self.state, client, to_client)?;
+        if let Some(finder) = outcome.finder {
+            bank::credit(self.state, finder, each)?;
+        }
+        let finder = if found > 0 { each } else { Amount::ZERO };
         let client = to_client;
-        self.tell(Event::ProviderSlashed { provider, lease, amount, burned, client });
+        self.tell(Event::ProviderSlashed { provider, lease, amount, burned, client, finder });
         Ok(())
     }
 }

@@ -287,7 +287,7 @@ impl<S: State> Market<'_, S> {
     /// Sets the alarm of a task, unless the pending one rings early enough. One that has ended is
     /// collected when there is time for it.
     fn schedule(&mut self, id: TaskId, task: &mut Task) -> Result<(), Halt> {
-        let Some(due) = self.due(task)? else { return Ok(()) };
+        let Some(due) = self.due(id, task)? else { return Ok(()) };
         let urgency = match task.is_closed() {
             true => Urgency::Collection,
             false if task.alarm > self.now() && task.alarm <= due => return Ok(()),
@@ -298,15 +298,16 @@ impl<S: State> Market<'_, S> {
     }
 
     /// When a task must be looked at.
-    fn due(&self, task: &Task) -> Result<Option<Millis>, Halt> {
+    fn due(&self, id: TaskId, task: &Task) -> Result<Option<Millis>, Halt> {
         let own = match task.phase {
             TaskPhase::Bidding { until } | TaskPhase::Opening { until } => Some(until),
             TaskPhase::Running => None,
             TaskPhase::Closed { at, .. } => Some(at.plus(self.parameters.retention)),
         };
         let mut due = own;
-        for lease in &task.leases {
-            let Some(at) = self.lease_due(task, lease)? else { continue };
+        for (number, lease) in (0u8..).zip(&task.leases) {
+            let lease_id = LeaseId { task: id, number };
+            let Some(at) = self.lease_due(lease_id, task, lease)? else { continue };
             due = Some(due.map_or(at, |due| due.min(at)));
         }
         Ok(due)

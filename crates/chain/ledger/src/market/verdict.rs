@@ -4,9 +4,8 @@
 //! |---|---|
 //! | `Replicate` | the copies: more than half of them must have the same output |
 //! | `Predicate` | the client's program, run by the referee in the block that takes the commitment |
-//! | others | nobody, if the client chose `fast` and the provider has stake; else it is upheld if nobody has objected in time |
-//!
-//! Every verdict is given by [`Market::judge`]; those of audits will be, too.
+//! | `Exact`, where audits are on | nobody, if the client chose `fast` and the provider has stake; else the audit ([`super::audit`]) |
+//! | others | as above, but it is upheld when the time to object is over |
 
 use super::{Market, lease_of, lineage::Lineage, predicate};
 use crate::{
@@ -79,6 +78,9 @@ impl<S: State> Market<'_, S> {
         if fast && !newcomer {
             return self.settle(id, task, None, reason);
         }
+        if self.is_audited(task) {
+            return self.begin_audit(id, task, reason);
+        }
         let until = self.now().plus(self.parameters.objection);
         lease_of(task, id.number)?.phase = LeasePhase::Committed { until, reason };
         self.free_rest(id.number, task)
@@ -117,7 +119,7 @@ impl<S: State> Market<'_, S> {
     }
 
     /// What a refuted lease led to counts no more: the task goes back, and whoever went on from it stops.
-    fn undo(&self, id: LeaseId, task: &mut Task) -> Result<(), Halt> {
+    pub(super) fn undo(&self, id: LeaseId, task: &mut Task) -> Result<(), Halt> {
         if matches!(task.spec.class, Class::Replicate(_)) {
             // No copy goes on from another.
             return Ok(());

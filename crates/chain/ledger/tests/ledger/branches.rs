@@ -125,6 +125,7 @@ const BRANCHES: &[(&str, &str, Bug)] = &[
             amount: Amount(3),
             burned: Amount(1),
             client: Amount(1),
+            finder: Amount(0),
         });
     }),
     ("I15-reasons", "no event says so", |block, _| {

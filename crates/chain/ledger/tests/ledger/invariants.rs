@@ -15,7 +15,8 @@ use opengpu_ledger::{
 use opengpu_types::{
     Account, Allocating, Amount, ClassIndex, ConsensusKey, Digest, Duty, DutyKind, Entry, Epoch,
     Event, Key, KeyHolder, Lease, LeaseId, Leave, List, MarketOperation, Millis, Operation, Past,
-    Provider, ProviderStatus, Receipt, Shares, Spec, Task, Trust, UnbondingId, View, VoteKind,
+    Provider, ProviderStatus, Receipt, Shares, Spec, Task, TaskId, Trust, UnbondingId, View,
+    VoteKind,
 };
 use std::{cell::Cell, collections::BTreeSet};
 
@@ -248,6 +249,13 @@ const MARKET_BUGS: &[(&str, Bug)] = &[
         corrupt(state, Key::Provider(provider(0).address()), |entry| {
             let Entry::Provider(provider) = entry else { panic!() };
             provider.offers.get_mut(0).unwrap().leased += 1;
+        });
+    }),
+    ("I9-audits", |_, state| {
+        corrupt(state, Key::Provider(provider(0).address()), |entry| {
+            let Entry::Provider(provider) = entry else { panic!() };
+            let lease = LeaseId { task: TaskId(Digest([1; 32])), number: 0 };
+            provider.audits.push(lease).unwrap();
         });
     }),
     ("I9-shelves", |_, state| {

@@ -344,7 +344,11 @@ impl Held {
                 self.work(turn, id, Some(until), effects);
             }
             // The chain waits for nothing but its own time, and for copies to be opened.
-            Some(LeasePhase::Opening { .. } | LeasePhase::Committed { .. }) => {
+            Some(
+                LeasePhase::Opening { .. }
+                | LeasePhase::Committed { .. }
+                | LeasePhase::Audited { .. },
+            ) => {
                 if self.is_running() {
                     effects.push(Effect::StopRun { lease: id });
                 }

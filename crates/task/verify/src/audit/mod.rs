@@ -27,6 +27,7 @@
 mod error;
 mod rules;
 mod seats;
+mod stored;
 mod tally;
 
 pub use error::Refusal;
@@ -194,6 +195,16 @@ impl Audit {
     /// Those of the running draw.
     fn running(&self) -> impl Iterator<Item = &Seat> {
         self.seats.iter().filter(|seat| seat.draw == self.draws)
+    }
+
+    /// Whether a verifier has something to answer in the running draw.
+    pub fn is_awaited(&self, verifier: &Address) -> bool {
+        self.running().any(|seat| seat.verifier == *verifier && seat.is_awaited())
+    }
+
+    /// Whether a verifier has seals to open in the running draw.
+    pub fn is_sealed(&self, verifier: &Address) -> bool {
+        self.running().any(|seat| seat.verifier == *verifier && seat.is_sealed())
     }
 
     /// The seat of a verifier in the running draw.

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use opengpu_crypto::{Draw, Seed};
-use opengpu_types::{Address, Said, SegmentIndex};
+use opengpu_types::{Address, Amount, Said, SegmentIndex};
 
 use super::Audit;
 use crate::draw;
@@ -39,13 +39,15 @@ pub struct Seat {
     pub verifier: Address,
     /// In which draw.
     pub draw: u8,
+    /// What is held of its stake; whoever keeps the audit sets it.
+    pub pledge: Amount,
     /// What.
     pub duties: Vec<Duty>,
 }
 
 impl Seat {
     fn new(verifier: Address, draw: u8) -> Self {
-        Self { verifier, draw, duties: Vec::new() }
+        Self { verifier, draw, pledge: Amount::ZERO, duties: Vec::new() }
     }
 
     fn take(&mut self, index: SegmentIndex, paid: bool) {

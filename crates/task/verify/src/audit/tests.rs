@@ -6,7 +6,7 @@ use crate::dissection::{Ended, Move, Side};
 use crate::point::{End, Point};
 use crate::trace::Extent;
 use opengpu_crypto::{Digest, hash};
-use opengpu_types::{ArtifactId, Fault, Metered, Reply, Said, TaskId};
+use opengpu_types::{ArtifactId, Fault, Height, Metered, Permille, Reply, Said, TaskId};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -122,6 +122,11 @@ impl World {
         let result = self.audit.apply(input, self.now);
         if result.is_err() {
             assert_eq!(self.audit, before, "what is refused changes nothing");
+        }
+        if let Ok(stored) = self.audit.stored(Permille::ALL, Height(9)) {
+            let known = (self.audit.subject, self.audit.times);
+            let kept = Audit::of(&stored, known).unwrap();
+            assert!(kept == self.audit || self.audit.finding().is_some(), "nothing is forgotten");
         }
         result
     }

@@ -2,6 +2,8 @@
 
 mod agenda;
 mod auction;
+mod audit;
+pub(crate) mod audited;
 pub(crate) mod bazaar;
 pub(crate) mod lease;
 mod provider;

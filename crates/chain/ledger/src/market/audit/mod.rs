@@ -1,0 +1,336 @@
+//! Audits: from a commitment that can be audited to its verdict.
+//!
+//! ```text
+//!   CommitTrace ──► Waiting ──beacon two heights later──► lottery ──► draw ──► the phases of the audit
+//!                                                           │           ▲            │
+//!                                                           ▼ not drawn └─ Drawing ──┤ a later beacon
+//!                                                       Objecting ──────────────────►│
+//!                                                                                    ▼
+//!                                                      verdict, fees, pledges, slash, certificate
+//! ```
+//!
+//! - The rules are those of [`opengpu_verify::audit`]. Here is who may say what ([`said`]), what is executed
+//!   ([`unit`]), and the money ([`close`]).
+//! - What can be audited is of class `Exact`, of the kind that the referee executes, and open to all eyes: a
+//!   dispute makes a state and the input public.
+//! - Verifiers are found on shelves, like offers: what a block has to look at is bounded.
+
+mod close;
+mod duty;
+mod said;
+mod unit;
+
+pub(super) use close::Outcome;
+pub(super) use duty::is_duty;
+
+use super::{Market, lease_of};
+use crate::{
+    beacon::slot,
+    error::{Corruption, Halt},
+    state::State,
+    table::tables::{Audits, Beacons, Providers, ShelfCounts, Shelves},
+};
+use opengpu_crypto::{Seed, hash, seed};
+use opengpu_types::{
+    Address, Amount, Audit as Stored, AuditPhase, Class, CloseReason, Digest, Event, Eyes, Height,
+    Key, Lease, LeaseId, LeasePhase, List, Millis, ProgramKind, Provider, ProviderStatus,
+    SegmentIndex, Task,
+};
+use opengpu_verify::{
+    audit::{Audit, Input, Phase, Subject, Times},
+    draw::{self, Candidate, Occasion},
+    ladder::Rung,
+    trace::{Extent, Part},
+};
+use std::collections::BTreeSet;
+
+/// A draw is by the beacon of so many heights after that at which its subject was fixed.
+const LATER: u64 = 2;
+/// Most shelves on which verifiers are looked for.
+const MOST_SHELVES: u16 = 64;
+/// Most providers that are looked at for one draw.
+const MOST_LOOKED: usize = 256;
+/// Others that are drawn, at most.
+const OTHERS: u32 = 3;
+/// How long a beacon is waited for before it is looked for again.
+const AGAIN: Millis = Millis(250);
+/// Domain of where and at whom is looked.
+const LOOK: &str = "opengpu/audit/look/v1";
+
+/// What a lease ran of a run.
+pub(super) fn part_of(lease: &Lease) -> Option<Part> {
+    let commitment = lease.commitment?;
+    let extent = Extent { steps: commitment.steps, segments: commitment.segments };
+    let first = lease.from.map_or(SegmentIndex(0), |from| from.index);
+    Some(Part { extent, first, last: commitment.reached.index })
+}
+
+/// The root that a lease is committed to.
+fn root_of(lease: &Lease) -> Result<Digest, Corruption> {
+    let commitment = lease.commitment.ok_or(Corruption::OutOfRange("an audit of nothing"))?;
+    Ok(commitment.root)
+}
+
+impl<S: State> Market<'_, S> {
+    /// Whether what this task leads to is audited where audits are on.
+    pub(super) fn is_audited(&self, task: &Task) -> bool {
+        let spec = &task.spec;
+        self.parameters.audits.are_on()
+            && spec.class == Class::Exact
+            && spec.requirements.kind == ProgramKind::Wasm
+            && spec.eyes == Eyes::Anyone
+            && spec.segments > 0
+    }
+
+    /// A commitment waits for the beacon that says whether it is audited, and by whom.
+    pub(super) fn begin_audit(
+        &mut self,
+        id: LeaseId,
+        task: &mut Task,
+        reason: CloseReason,
+    ) -> Result<(), Halt> {
+        let lease = lease_of(task, id.number)?;
+        let provider = self.state.must_view::<Providers>(lease.provider)?;
+        let rate = Rung::of(provider, &self.parameters).audits(provider.exposure);
+        lease.phase = LeasePhase::Audited { reason };
+        let waiting = Stored {
+            rate,
+            seed: Seed([0; 32]),
+            draws: 0,
+            seats: List::empty(),
+            posted: List::empty(),
+            leaves: List::empty(),
+            lacking: false,
+            objected: false,
+            phase: AuditPhase::Waiting { height: self.later() },
+            until: self.now().plus(AGAIN),
+        };
+        self.state.set::<Audits>(id, waiting);
+        self.free_rest(id.number, task)
+    }
+
+    fn later(&self) -> Height {
+        Height(self.context.height.0.saturating_add(LATER))
+    }
+
+    /// What an audit is about, and how long everything in it may take.
+    fn known(&self, id: LeaseId, task: &Task) -> Result<(Subject, Times), Halt> {
+        let range = || Corruption::OutOfRange("the subject of an audit");
+        let lease = task.leases.get(usize::from(id.number)).ok_or_else(range)?;
+        let part = part_of(lease).ok_or_else(range)?;
+        let subject = Subject { chain: self.context.chain, lease: id, part };
+        Ok((subject, Times::of(&self.parameters.audits, self.parameters.objection)))
+    }
+
+    /// The audit of a lease, as it is kept; and as its rules see it, unless a beacon is awaited first.
+    pub(super) fn audit_of(
+        &self,
+        id: LeaseId,
+        task: &Task,
+    ) -> Result<(Stored, Option<Audit>), Halt> {
+        let stored = self.state.must::<Audits>(id)?;
+        let audit = Audit::of(&stored, self.known(id, task)?);
+        Ok((stored, audit))
+    }
+
+    /// When an audit must be looked at.
+    pub(super) fn audit_due(&self, id: LeaseId, task: &Task) -> Result<Option<Millis>, Halt> {
+        let (stored, audit) = self.audit_of(id, task)?;
+        // While a beacon is awaited nothing ends by itself.
+        Ok(audit.and_then(|audit| audit.deadline()).or(Some(stored.until)))
+    }
+
+    /// Does what is due of an audit.
+    pub(super) fn ring_audit(&mut self, id: LeaseId, task: &mut Task) -> Result<(), Halt> {
+        let (mut stored, audit) = self.audit_of(id, task)?;
+        match (&stored.phase, audit) {
+            (AuditPhase::Waiting { height } | AuditPhase::Drawing { height }, _)
+                if *height > self.context.height =>
+            {
+                stored.until = self.now().plus(AGAIN);
+                self.state.set::<Audits>(id, stored);
+                Ok(())
+            }
+            (AuditPhase::Waiting { height }, _) => {
+                let height = *height;
+                self.draw_first(id, task, &stored, height)
+            }
+            (AuditPhase::Drawing { height }, Some(audit)) => {
+                let height = *height;
+                self.draw_others(id, task, (&stored, audit), height)
+            }
+            (_, Some(mut audit)) => {
+                let ticked = audit.apply(Input::Ticked, self.now());
+                ticked.map_err(|_| Corruption::OutOfRange("the deadline of an audit"))?;
+                self.keep_audit(id, task, &stored, &audit)
+            }
+            (_, None) => Err(Corruption::OutOfRange("the phase of an audit").into()),
+        }
+    }
+
+    /// The seed of a draw by the beacon of a height, or by the newest if that one is not kept any more.
+    fn audit_seed(
+        &self,
+        id: LeaseId,
+        lease: &Lease,
+        height: Height,
+        occasion: Occasion,
+    ) -> Result<Seed, Halt> {
+        let record = self.state.view::<Beacons>(slot(height))?;
+        let record = record.filter(|record| record.height == height);
+        let beacon = seed(record.map_or(&self.context.beacon, |record| &record.beacon));
+        Ok(draw::seed(self.context.chain, &beacon, &id, &root_of(lease)?, occasion))
+    }
+
+    fn draw_first(
+        &mut self,
+        id: LeaseId,
+        task: &mut Task,
+        stored: &Stored,
+        height: Height,
+    ) -> Result<(), Halt> {
+        let lease = lease_of(task, id.number)?.clone();
+        let seed = self.audit_seed(id, &lease, height, Occasion::Audit)?;
+        let count = usize::from(self.parameters.audits.segments).min(Stored::MAX_SEGMENTS);
+        let count = u32::try_from(count).unwrap_or(0);
+        let (known, now) = (self.known(id, task)?, self.now());
+        let begun = match draw::is_audited(&seed, stored.rate) {
+            true => {
+                let excluded = BTreeSet::from([lease.provider, task.client]);
+                let verifiers = self.verifiers(&seed, &excluded, count)?;
+                Audit::begin(known, seed, (count, &verifiers), now)
+            }
+            false => None,
+        };
+        let mut audit = begun.unwrap_or_else(|| Audit::unaudited(known, now));
+        self.seat(id, &mut audit)?;
+        self.keep_audit(id, task, stored, &audit)
+    }
+
+    fn draw_others(
+        &mut self,
+        id: LeaseId,
+        task: &mut Task,
+        (stored, mut audit): (&Stored, Audit),
+        height: Height,
+    ) -> Result<(), Halt> {
+        let lease = lease_of(task, id.number)?.clone();
+        let seed = self.audit_seed(id, &lease, height, Occasion::Others)?;
+        let mut excluded: BTreeSet<_> = audit.known().collect();
+        excluded.extend([lease.provider, task.client]);
+        let verifiers = self.verifiers(&seed, &excluded, OTHERS)?;
+        let drawn = audit.draw_others(seed, &verifiers, self.now());
+        drawn.map_err(|_| Corruption::OutOfRange("the phase of an audit"))?;
+        self.seat(id, &mut audit)?;
+        self.keep_audit(id, task, stored, &audit)
+    }
+
+    /// Holds the pledges of those who were drawn just now, and says who they are.
+    fn seat(&mut self, id: LeaseId, audit: &mut Audit) -> Result<(), Halt> {
+        let range = || Corruption::OutOfRange("the pledge of a verifier");
+        let (draw, pledge) = (audit.draws, self.parameters.audits.pledge);
+        let mut verifiers = Vec::new();
+        if audit.finding().is_none() {
+            for seat in audit.seats.iter_mut().filter(|seat| seat.draw == draw) {
+                let mut provider = self.state.must::<Providers>(seat.verifier)?;
+                provider.stake = provider.stake.minus(pledge).ok_or_else(range)?;
+                provider.locked = provider.locked.plus(pledge).ok_or_else(range)?;
+                provider.audits.insert_sorted(id).map_err(|_| range())?;
+                self.state.set::<Providers>(seat.verifier, provider);
+                seat.pledge = pledge;
+                verifiers.push(seat.verifier);
+            }
+        }
+        let verifiers = List::new(verifiers).map_err(|_| range())?;
+        self.tell(Event::AuditDrawn { lease: id, draw, verifiers });
+        Ok(())
+    }
+
+    /// Keeps an audit, or ends its lease.
+    fn keep_audit(
+        &mut self,
+        id: LeaseId,
+        task: &mut Task,
+        before: &Stored,
+        audit: &Audit,
+    ) -> Result<(), Halt> {
+        let stored = audit.stored(before.rate, self.later());
+        let mut stored = stored.map_err(|_| Corruption::OutOfRange("what an audit keeps"))?;
+        if audit.phase == Phase::Drawing {
+            stored.until = self.now().plus(AGAIN);
+        }
+        match audit.finding() {
+            Some(finding) => self.close_audit(id, task, (stored, audit), finding),
+            None => {
+                self.state.set::<Audits>(id, stored);
+                Ok(())
+            }
+        }
+    }
+
+    /// Up to so many verifiers, each once, drawn by stake among the providers whose offers stand on some
+    /// shelves: all of them while there are few, otherwise those behind where the seed says.
+    fn verifiers(
+        &self,
+        seed: &Seed,
+        excluded: &BTreeSet<Address>,
+        most: u32,
+    ) -> Result<Vec<Address>, Halt> {
+        let mut found: Vec<(Digest, Address)> = self
+            .shelved(seed)?
+            .into_iter()
+            .filter(|provider| !excluded.contains(provider))
+            .map(|provider| (hash(LOOK, &[&seed.0, provider.as_bytes()]), provider))
+            .collect();
+        found.sort_unstable();
+        found.truncate(MOST_LOOKED);
+        self.state.need(found.iter().map(|(_, provider)| Key::Provider(*provider)))?;
+        let mut candidates = Vec::new();
+        for (_, address) in found {
+            let Some(provider) = self.state.view::<Providers>(address)? else { continue };
+            if self.may_verify(provider) {
+                candidates.push(Candidate { provider: address, stake: provider.stake });
+            }
+        }
+        let places = u32::try_from(candidates.len()).unwrap_or(u32::MAX).min(most);
+        Ok(draw::verifiers(seed, &candidates, places))
+    }
+
+    /// Whether a provider can be drawn: it is there, and has what it pledges.
+    fn may_verify(&self, provider: &Provider) -> bool {
+        let audits = &self.parameters.audits;
+        let pledged = provider.stake.minus(audits.pledge).is_some();
+        provider.status == ProviderStatus::Active
+            && self.now().since(provider.heard) <= audits.lately
+            && provider.audits.len() < Provider::MAX_AUDITS
+            && pledged
+    }
+
+    /// Providers with offers on shelves that run programs of the referee's kind.
+    fn shelved(&self, seed: &Seed) -> Result<BTreeSet<Address>, Halt> {
+        let count = self.state.view::<ShelfCounts>(())?.copied().unwrap_or(0);
+        let [first, second, ..] = hash(LOOK, &[&seed.0]).0;
+        let start = u16::from_be_bytes([first, second]).checked_rem(count).unwrap_or(0);
+        let shelves: Vec<u16> = (0..count.min(MOST_SHELVES))
+            .filter_map(|step| {
+                let shelf = u32::from(start).saturating_add(u32::from(step));
+                u16::try_from(shelf.checked_rem(u32::from(count))?).ok()
+            })
+            .collect();
+        self.state.need(shelves.iter().map(|shelf| Key::Shelf(*shelf)))?;
+        let mut found = BTreeSet::new();
+        for shelf in shelves {
+            let Some(shelf) = self.state.view::<Shelves>(shelf)? else { continue };
+            let runs = shelf.offers.iter().filter(|offer| offer.kinds.has(ProgramKind::Wasm));
+            found.extend(runs.map(|offer| offer.provider));
+        }
+        Ok(found)
+    }
+
+    /// What is taken of a provider whose commitment is refuted beside the lock of the lease: as much as its
+    /// rung counts on. At the rate `p` a false claim of `R` loses money if `R (1 / p - 1)` is lost with it.
+    fn exposed(stored: &Stored, most: Amount) -> Amount {
+        let rate = u128::from(stored.rate.get()).max(1);
+        most.mul_div(1000_u128.saturating_sub(rate), rate).unwrap_or(Amount::CAP)
+    }
+}
