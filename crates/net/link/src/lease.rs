@@ -19,6 +19,9 @@
 //!   reader                                                     provider
 //!     |-- AGAIN lease, segment ---------------------------------->|  to run it again
 //!     |<------ Again: program, input, state before, segments -----|
+//!   verifier                                                   provider
+//!     |-- SERVE lease, segment ---------------------------------->|  it was drawn to repeat it
+//!     |<------ Served: program, input, state before and its leaf --|
 //! ```
 //!
 //! Words only: whether somebody may ask, and what is done then, is for whoever answers.
@@ -26,7 +29,9 @@
 use crate::artifact::Grant;
 use crate::session::Kind;
 use commonware_codec::{DecodeExt as _, Encode as _};
-use opengpu_types::{Ending, LeaseId, List, Segment, SegmentIndex, Text, codec_enum, codec_struct};
+use opengpu_types::{
+    AuditLeaf, Digest, Ending, LeaseId, List, Segment, SegmentIndex, Text, codec_enum, codec_struct,
+};
 
 /// Here is what the lease is about. Answered by nothing when the provider has begun.
 pub const BRIEF: Kind = Kind(256);
@@ -181,6 +186,36 @@ pub struct Again {
 }
 
 codec_struct!(Again { program, input, state, segments });
+
+/// What is needed to repeat a segment that one was drawn for: [`Standing`]. Answered by [`Served`].
+pub const SERVE: Kind = Kind(263);
+
+/// All that it takes to repeat a segment in an audit, for one verifier. It has no leaf but the one before:
+/// with the others its answer could be copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// The packed folder of the program.
+    pub program: Parcel,
+    /// The input.
+    pub input: Parcel,
+    /// Where the run stood before the segment; none for the beginning.
+    pub before: Option<Before>,
+}
+
+codec_struct!(Served { program, input, before });
+
+/// Where a run stood before a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Before {
+    /// The state.
+    pub state: Parcel,
+    /// Merkle root over the leaves.
+    pub tree: Digest,
+    /// The leaf that names the state.
+    pub leaf: AuditLeaf,
+}
+
+codec_struct!(Before { state, tree, leaf });
 
 /// Most pieces of an output that are held of one lease.
 pub const MOST_PIECES: usize = 32;

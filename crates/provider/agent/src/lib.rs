@@ -15,7 +15,9 @@
 //! | [`earnings`] | what devices would earn; pure |
 //! | [`chain`] | the chain as an agent needs it |
 //! | [`presence`] | whether the owner is at the machine |
+//! | [`audit`] | what is said in audits, as verifier and as the one who is audited; pure |
 //! | [`record`] | what is on disk of leases and bids |
+//! | [`docket`] | what is on disk of audits |
 //! | `keeper` | all that is kept, within one quota |
 //! | [`Agent`] | all of it together, with its threads |
 //!
@@ -25,12 +27,14 @@
 
 mod agent;
 mod allowance;
+pub mod audit;
 mod board;
 pub mod chain;
 pub mod core;
 mod custody;
 mod delivery;
 mod desk;
+pub mod docket;
 mod door;
 pub mod earnings;
 #[cfg(test)]

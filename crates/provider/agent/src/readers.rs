@@ -4,27 +4,36 @@
 //!   reader ──AGAIN lease, segment──► known by its key on chain? ──► may it see the task? ──► packed for it
 //! ```
 //!
+//! A verifier of an audit asks by `SERVE`, and is given a segment that it was drawn for, with no leaf but the
+//! one before ([`Asked::share`]).
+//!
 //! Invariants: a reader is a registered provider, known by the session key that the chain has of it; the
 //! set of eyes of the task decides ([`may_see`]); everything is sealed to the sealing key that the chain
 //! has of it; nothing is given that the lease has not committed to; nobody asks or fetches more than its
 //! [`Allowance`].
 
 use crate::allowance::Allowance;
-use crate::board::Board;
+use crate::audit::{Asked, Share};
+use crate::board::{Board, Posted};
 use crate::chain::Chain;
 use crate::delivery::Depot;
 use crate::neighbours::Neighbours;
 use crate::record::{Record, Records};
+use bytes::Bytes;
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_crypto::SealPublicKey;
 use opengpu_link::EndpointId;
 use opengpu_link::artifact::Grant;
 use opengpu_link::folder;
-use opengpu_link::lease::{AGAIN, Again, Parcel, Piece, Standing};
+use opengpu_link::lease::{AGAIN, Again, Before, Parcel, Piece, SERVE, Served, Standing};
 use opengpu_link::session::{Exchange, Refusal, Router, SessionError};
 use opengpu_link::transfer::Turn;
 use opengpu_market::eyes::may_see;
-use opengpu_types::{Address, ArtifactId, Checkpoint, Entry, Key, ProgramId, SegmentIndex};
+use opengpu_types::{
+    Address, ArtifactId, AuditLeaf, Checkpoint, CloseReason, Commitment, Digest, Entry, Key, Lease,
+    LeaseId, LeasePhase, List, ProgramId, Segment, SegmentIndex,
+};
+use opengpu_verify::trace::{Extent, Owner, Trace};
 use std::collections::VecDeque;
 use std::io::{self, Cursor};
 use std::path::PathBuf;
@@ -97,10 +106,25 @@ pub(crate) struct Readers {
 
 impl Readers {
     pub(crate) fn answer_on(self, router: Router) -> Router {
-        router.on(AGAIN, move |exchange| self.clone().again(exchange))
+        let other = self.clone();
+        router
+            .on(AGAIN, move |exchange| {
+                self.clone().answer(exchange, |own, wanted, reader| {
+                    own.pack(wanted, reader).map(|again| again.encode())
+                })
+            })
+            .on(SERVE, move |exchange| {
+                other.clone().answer(exchange, |own, wanted, reader| {
+                    own.serve(wanted, reader).map(|served| served.encode())
+                })
+            })
     }
 
-    async fn again(self, exchange: Exchange) -> Result<(), SessionError> {
+    async fn answer(
+        self,
+        exchange: Exchange,
+        pack: fn(&Self, &Standing, (EndpointId, Address)) -> Result<Bytes, Refusal>,
+    ) -> Result<(), SessionError> {
         let Ok(wanted) = Standing::decode(exchange.body.clone()) else {
             return exchange.refuse(Refusal::Invalid).await;
         };
@@ -116,12 +140,12 @@ impl Readers {
         let packed = spawn_blocking(move || {
             // Until it is packed, also when the reader has gone.
             let _turn = turn;
-            own.pack(&wanted, (remote, account))
+            pack(&own, &wanted, (remote, account))
         });
         match packed.await.unwrap_or(Err(Refusal::Failed)) {
-            Ok(again) => {
+            Ok(packed) => {
                 info!(lease = %wanted.lease, segment = %wanted.segment, "given to be run again");
-                exchange.answer(&again.encode()).await
+                exchange.answer(&packed).await
             }
             Err(refusal) => exchange.refuse(refusal).await,
         }
@@ -134,13 +158,7 @@ impl Readers {
         (remote, account): (EndpointId, Address),
     ) -> Result<Again, Refusal> {
         let Standing { lease: id, segment } = *wanted;
-        // Another key may stand there by now.
-        let entry = self.chain.entry(&Key::Provider(account)).map_err(|_| Refusal::Failed)?;
-        let Some(Entry::Provider(reader)) = entry else { return Err(Refusal::Denied) };
-        let posted = self.board.find(id).ok_or(Refusal::Denied)?;
-        if EndpointId(reader.contact.session.0) != remote || !may_see(&posted.task, &account) {
-            return Err(Refusal::Denied);
-        }
+        let (posted, sealing) = self.check(wanted, (remote, account), Share::All)?;
         let lease = posted.task.leases.get(usize::from(id.number)).ok_or(Refusal::Denied)?;
         let commitment = lease.commitment.ok_or(Refusal::Missing)?;
         // What the lease was given is nothing that it did.
@@ -149,14 +167,7 @@ impl Readers {
             return Err(Refusal::Missing);
         }
         let record = self.records.lease(id);
-        let sealing = reader.contact.sealing;
-        let failed = |error: io::Error| {
-            debug!(lease = %id, %error, "not given to be run again");
-            match error.kind() {
-                io::ErrorKind::NotFound => Refusal::Missing,
-                _ => Refusal::Failed,
-            }
-        };
+        let failed = |error| refusal(id, &error);
         let parcels = &self.depot.parcels;
         let part = record.part(None, commitment.reached.index).map_err(failed)?;
         let head = Piece::head(&part.ok_or(Refusal::Missing)?.cuts);
@@ -172,6 +183,71 @@ impl Readers {
         let own = [&again.program, &again.input, &again.segments].into_iter().chain(&again.state);
         self.shown.show((remote, account), own.map(|parcel| parcel.grant.artifact).chain(files));
         Ok(again)
+    }
+
+    /// Everything for one verifier, if it was drawn for that segment.
+    fn serve(&self, wanted: &Standing, reader: (EndpointId, Address)) -> Result<Served, Refusal> {
+        let Standing { lease: id, segment } = *wanted;
+        let (posted, sealing) = self.check(wanted, reader, Share::Segment)?;
+        let lease = posted.task.leases.get(usize::from(id.number)).ok_or(Refusal::Denied)?;
+        let commitment = lease.commitment.ok_or(Refusal::Missing)?;
+        let (record, failed) = (self.records.lease(id), |error| refusal(id, &error));
+        let parcels = &self.depot.parcels;
+        let pack = |path: PathBuf| parcels.pack(&path, sealing).map_err(failed);
+        let state = before(&record, lease.from.as_ref(), segment).map_err(failed)?;
+        let state = state.map(pack).transpose()?;
+        let part = record.part(None, commitment.reached.index).map_err(failed)?;
+        let cuts = part.ok_or(Refusal::Missing)?.cuts;
+        let segments = cuts.into_iter().map(|cut| cut.segment).collect();
+        let leaf = leaf_before((id, lease, &commitment), segments, segment);
+        let before = state.zip(leaf).map(|(state, (tree, leaf))| Before { state, tree, leaf });
+        if before.is_none() && segment.0 > 0 {
+            return Err(Refusal::Missing);
+        }
+        let (program, files) = self.program(posted.task.spec.program, sealing).map_err(failed)?;
+        let served = Served { program, input: pack(record.input())?, before };
+        let state = served.before.iter().map(|before| &before.state);
+        let own = [&served.program, &served.input].into_iter().chain(state);
+        self.shown.show(reader, own.map(|parcel| parcel.grant.artifact).chain(files));
+        Ok(served)
+    }
+
+    /// Whether a reader may have so much of a lease, and to which key it is sealed.
+    fn check(
+        &self,
+        wanted: &Standing,
+        (remote, account): (EndpointId, Address),
+        least: Share,
+    ) -> Result<(Posted, SealPublicKey), Refusal> {
+        let Standing { lease: id, segment } = *wanted;
+        let entry = |key| self.chain.entry(&key).map_err(|_| Refusal::Failed);
+        // Another key may stand there by now.
+        let Some(Entry::Provider(reader)) = entry(Key::Provider(account))? else {
+            return Err(Refusal::Denied);
+        };
+        let posted = self.board.find(id).ok_or(Refusal::Denied)?;
+        if EndpointId(reader.contact.session.0) != remote || !may_see(&posted.task, &account) {
+            return Err(Refusal::Denied);
+        }
+        let market = self.chain.parameters().map_err(|_| Refusal::Failed)?;
+        let audit = match entry(Key::Audit(id))? {
+            Some(Entry::Audit(audit)) => Some(audit.into_inner()),
+            _ => None,
+        };
+        // A task that is gone has closed all its leases.
+        let phase = match entry(Key::Task(id.task))? {
+            Some(Entry::Task(task)) => {
+                let lease = task.leases.get(usize::from(id.number)).map(|lease| lease.phase);
+                lease.ok_or(Refusal::Denied)?
+            }
+            _ => LeasePhase::Closed { reason: CloseReason::Completed },
+        };
+        let (audits, spec) = (market.audits.are_on(), &posted.task.spec);
+        let share = Asked { audits, spec, phase, audit: audit.as_ref() }.share(account, segment);
+        if share == Some(Share::All) || share == Some(least) {
+            return Ok((posted, reader.contact.sealing));
+        }
+        Err(Refusal::Denied)
     }
 
     /// A program as it is unpacked here, and the artifacts of its files.
@@ -191,6 +267,31 @@ impl Readers {
         let grant = Grant::issue(&mut rand::rng(), *chain, packed.manifest, &packed.key, reader);
         let grant = grant.map_err(io::Error::other)?;
         Ok((Parcel { size, grant }, packed.files))
+    }
+}
+
+/// The leaf before a segment with its way to the root on chain; none for the beginning, or if the segments
+/// are not what was committed to.
+fn leaf_before(
+    (id, lease, commitment): (LeaseId, &Lease, &Commitment),
+    segments: Vec<Segment>,
+    segment: SegmentIndex,
+) -> Option<(Digest, AuditLeaf)> {
+    let before = SegmentIndex(segment.0.checked_sub(1)?);
+    let owner = Owner { task: id.task.0, provider: lease.provider };
+    let extent = Extent { steps: commitment.steps, segments: commitment.segments };
+    let trace = Trace::new(&owner, extent, lease.from, segments).ok()?;
+    let opening = trace.open(before).filter(|_| trace.root() == commitment.root)?;
+    let siblings = List::new(opening.proof.siblings).ok()?;
+    Some((opening.tree, AuditLeaf { segment: opening.segment, siblings }))
+}
+
+/// What a reader is told of an error of the disk.
+fn refusal(lease: LeaseId, error: &io::Error) -> Refusal {
+    debug!(%lease, %error, "not given to be run again");
+    match error.kind() {
+        io::ErrorKind::NotFound => Refusal::Missing,
+        _ => Refusal::Failed,
     }
 }
 

@@ -16,7 +16,7 @@ use crate::stop::Stop;
 use opengpu_crypto::ContentHasher;
 use opengpu_types::{ArtifactId, Metered};
 use serde::{Deserialize, Serialize};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -167,6 +167,8 @@ pub struct Work<'a> {
     room: u64,
     sink: &'a mut dyn FnMut(&[u8]),
     log: Option<Log<'a>>,
+    /// The part of the input that was read last.
+    read: Option<Range<usize>>,
 }
 
 /// Where lines go that are no output.
@@ -196,7 +198,7 @@ impl<'a> Work<'a> {
         sink: &'a mut dyn FnMut(&[u8]),
     ) -> Self {
         let (metered, emitted) = (Metered::default(), ContentHasher::default());
-        Self { limits, stop, metered, emitted, room, sink, log: None }
+        Self { limits, stop, metered, emitted, room, sink, log: None, read: None }
     }
 
     /// The same, and what the program says while it works goes there, line by line.
@@ -225,6 +227,16 @@ impl<'a> Work<'a> {
         self.emitted.update(bytes);
         (self.sink)(bytes);
         Ok(())
+    }
+
+    /// Notes which part of the input a step reads; a dispute about it is decided from that part.
+    pub const fn read(&mut self, part: Option<Range<usize>>) {
+        self.read = part;
+    }
+
+    /// The part of the input that was read last.
+    pub fn has_read(&self) -> Option<Range<usize>> {
+        self.read.clone()
     }
 
     /// Counts fuel.

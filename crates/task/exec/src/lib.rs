@@ -9,6 +9,7 @@
 //! - [`Program`]: a folder with a manifest, addressed by its content.
 //! - [`backend`]: what every kind of program is to the rest: a state, advanced in steps.
 //! - [`run`]: a run or a part of it segment by segment, and one segment again.
+//! - [`look`]: what is inside of a segment, for audits and disputes.
 //! - [`Supervisor`]: keeps the process; whatever happens in it becomes a [`Fault`].
 //! - [`child`]: the process itself, behind walls of its own.
 //! - [`archive`]: a folder as one byte string, for inputs that are folders.
@@ -28,6 +29,7 @@ pub mod gpu;
 pub mod lines;
 #[cfg(feature = "llm")]
 pub mod llm;
+pub mod look;
 #[cfg(target_os = "linux")]
 pub mod native;
 #[cfg(all(feature = "onnx", target_os = "linux"))]
@@ -54,5 +56,7 @@ pub use program::Program;
 pub use protocol::{Data, MOST_LOGGED, News, Standing};
 pub use registry::Registry;
 pub use stop::Stop;
-pub use supervisor::{Check, Errand, GRACE, Launch, Outcome, StartError, Supervisor, Ticket};
+pub use supervisor::{
+    Check, Errand, GRACE, Launch, Looking, Outcome, StartError, Supervisor, Ticket,
+};
 pub use usage::Usage;

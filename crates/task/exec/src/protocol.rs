@@ -6,9 +6,10 @@
 
 use crate::backend::Weighed;
 use crate::fault::{Fault, Refusal};
+use crate::look::{Looked, Wanted};
 use crate::usage::Usage;
 use commonware_codec::{DecodeExt, Encode};
-use opengpu_types::{Checkpoint, Segment};
+use opengpu_types::{ArtifactId, Checkpoint, Segment};
 use opengpu_verify::trace::Extent;
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned, de::Error as _,
@@ -91,6 +92,27 @@ pub(crate) enum Request {
         steps: u64,
         /// Segments of the run.
         segments: u32,
+        /// How long it may take.
+        milliseconds: u64,
+    },
+    /// Look into one segment.
+    Look {
+        /// Number of the run.
+        ticket: u64,
+        /// Which program.
+        bay: u32,
+        /// On what.
+        input: Data,
+        /// The state before it.
+        state: Data,
+        /// The leaf before it.
+        #[serde(with = "coded")]
+        before: Segment,
+        /// How long the whole run is.
+        #[serde(with = "Length")]
+        extent: Extent,
+        /// What is wanted of it.
+        wanted: Wanted,
         /// How long it may take.
         milliseconds: u64,
     },
@@ -207,12 +229,34 @@ pub enum News {
     },
     /// A line that the program said beside its output, or about lines that are left out.
     Logged(Vec<u8>),
+    /// A segment that is looked into stands here; what it emitted until here came before.
+    Stands {
+        /// Units of the run before.
+        units: u64,
+        /// Its state.
+        #[serde(with = "coded")]
+        state: ArtifactId,
+    },
+    /// A look is over.
+    Looked {
+        /// What was found beside points.
+        looked: Looked,
+        /// What it used.
+        usage: Usage,
+    },
 }
 
 impl News {
     /// Whether nothing comes after it.
     pub(crate) const fn is_last(&self) -> bool {
-        !matches!(self, Self::Begun { .. } | Self::Emitted(_) | Self::Logged(_) | Self::Segment(_))
+        !matches!(
+            self,
+            Self::Begun { .. }
+                | Self::Emitted(_)
+                | Self::Logged(_)
+                | Self::Segment(_)
+                | Self::Stands { .. }
+        )
     }
 }
 

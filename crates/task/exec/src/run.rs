@@ -14,6 +14,7 @@ use crate::fault::{Fault, Grown};
 use crate::program::Limits;
 use crate::stop::Stop;
 use opengpu_types::{ArtifactId, Checkpoint, Metered, Segment, SegmentIndex};
+use opengpu_verify::point::End;
 use opengpu_verify::trace::{Emitted, Extent, Part};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -42,6 +43,17 @@ pub struct Repeated {
     pub state: Vec<u8>,
     /// What it added to the output.
     pub emitted: Vec<u8>,
+}
+
+impl Repeated {
+    /// Where the segment ended, as verifiers answer it; none if the bytes are not those of the segment.
+    pub fn end(&self, which: &Repeat) -> Option<End> {
+        let Self { segment, state, emitted, .. } = self;
+        let bytes_out = u64::try_from(emitted.len()).ok()?;
+        let emitted = which.emitted.then(&ArtifactId::of(emitted)).0;
+        let end = End { index: which.index, state: ArtifactId::of(state), emitted, bytes_out };
+        (end == End::of(segment)).then_some(end)
+    }
 }
 
 /// Which part of a run is looked at.
@@ -228,7 +240,7 @@ pub fn weigh(
     Ok((weighed, work.end().0))
 }
 
-fn check_input(input: &[u8], limits: &Limits) -> Result<(), Fault> {
+pub(crate) fn check_input(input: &[u8], limits: &Limits) -> Result<(), Fault> {
     let length = u64::try_from(input.len()).unwrap_or(u64::MAX);
     if length > limits.input {
         let reason = format!("it has {length} bytes, at most {} are allowed", limits.input);

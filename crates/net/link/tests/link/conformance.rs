@@ -8,7 +8,8 @@ use opengpu_link::folder::{FilePath, Manifest, PackedFile};
 use opengpu_link::lease;
 use opengpu_link::transfer::{Keep, Named, News, Run, Size};
 use opengpu_types::{
-    ArtifactId, Digest, Ending, LeaseId, List, Metered, Millis, Segment, SegmentIndex, TaskId, Text,
+    ArtifactId, AuditLeaf, Digest, Ending, LeaseId, List, Metered, Millis, Segment, SegmentIndex,
+    TaskId, Text,
 };
 use std::fmt::Debug;
 
@@ -50,7 +51,7 @@ pub(crate) fn groups() -> [Groups; 3] {
 }
 
 /// What client and provider of a lease say to each other.
-fn lease_words() -> [String; 11] {
+fn lease_words() -> [String; 12] {
     let lease = LeaseId { task: TaskId(Digest([5; 32])), number: 2 };
     let brief = |state| lease::Brief { lease, program: grant(), input: grant(), state };
     let bytes = List::new(vec![1, 2, 3]).unwrap();
@@ -71,6 +72,10 @@ fn lease_words() -> [String; 11] {
         state,
         segments: parcel.clone(),
     };
+    let siblings = List::new(vec![Digest([6; 32])]).unwrap();
+    let leaf = AuditLeaf { segment: whole, siblings };
+    let before = lease::Before { state: parcel.clone(), tree: Digest([5; 32]), leaf };
+    let served = |before| lease::Served { program: parcel.clone(), input: parcel.clone(), before };
     let news = [
         lease::News::Begun { segments: 8 },
         lease::News::Reached { segment: whole },
@@ -91,6 +96,7 @@ fn lease_words() -> [String; 11] {
         pin("lease::Hold", &[hold(None, Some(parcel.clone())), hold(Some(SegmentIndex(1)), None)]),
         pin("lease::Holding", &[holding]),
         pin("lease::Again", &[again(None), again(Some(parcel.clone()))]),
+        pin("lease::Served", &[served(None), served(Some(before))]),
     ]
 }
 
@@ -111,7 +117,7 @@ fn no_encoding_has_changed() {
     assert_eq!(pinned.join("\n"), PINNED.join("\n"));
 }
 
-const PINNED: [&str; 20] = [
+const PINNED: [&str; 21] = [
     "EndpointId 499cae32763b5204da30e3ba76d076a5c2c336fa795707a97f22e6e5c6d1a866",
     "Named c1ac31d7beaa478192a889723e6e835afb28d36c13d54315f32bef17bdb0ad5c",
     "Size 3984e2bccb50e8a421596cfa8d3a052ceb4fa402bf2d5ced32a802fb09616825",
@@ -132,4 +138,5 @@ const PINNED: [&str; 20] = [
     "lease::Hold c6ee8d471fba9f74fec13a90de127781cd17e8c8ea7a70020d28303bf8275688",
     "lease::Holding bd5bfe97cdc0c0f5516100cbadd5bde84d32464c8ffae234317d45b8349e0e32",
     "lease::Again 36c447fddb5c687ff6c1a5d8452ddf74ca7d9b1a0dae5078373306ea90d1263e",
+    "lease::Served f098686098d0df69bf6cde292fb6c42175769241bad349d388c2faef45fcaab7",
 ];

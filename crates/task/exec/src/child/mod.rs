@@ -15,6 +15,7 @@ mod voice;
 use crate::artifact;
 use crate::backend::{Pipe, Prepared, Weighed};
 use crate::fault::{Fault, Refusal};
+use crate::look::{self, Inside, Looked, Wanted, Watcher};
 use crate::program::{Limits, Program};
 use crate::protocol::{self, Data, Event, News, PART, Request, Standing};
 use crate::registry::Registry;
@@ -234,19 +235,12 @@ impl<W: Write> Executor<W> {
                 milliseconds,
             } => {
                 let errand = Errand { ticket, bay, input, milliseconds };
-                self.run(errand, |bay, input, stop, teller, usage| {
-                    let state = load(state, bay.limits.state).map_err(Fault::checkpoint)?;
-                    let which = Repeat {
-                        index: SegmentIndex(index),
-                        extent: Extent { steps, segments },
-                        emitted: Emitted(Digest(emitted)),
-                    };
-                    let prepared = &mut *bay.prepared;
-                    let found = run::repeat(prepared, input, state, &which, &bay.limits, stop)?;
-                    usage.add(&found.segment.metered);
-                    teller.emit(&found.emitted);
-                    Ok(Ended::Repeated(found))
-                })
+                let which = Repeat {
+                    index: SegmentIndex(index),
+                    extent: Extent { steps, segments },
+                    emitted: Emitted(Digest(emitted)),
+                };
+                self.repeat(errand, state, &which)
             }
             Request::Weigh {
                 ticket,
@@ -268,9 +262,39 @@ impl<W: Write> Executor<W> {
                     Ok(Ended::Weighed(weighed))
                 })
             }
+            Request::Look { ticket, bay, input, state, before, extent, wanted, milliseconds } => {
+                let errand = Errand { ticket, bay, input, milliseconds };
+                self.look(errand, state, &Inside { before, extent }, &wanted)
+            }
             // The reader keeps these to itself.
             Request::Pause { .. } | Request::Cancel { .. } => Ok(()),
         }
+    }
+
+    fn repeat(&mut self, errand: Errand, state: Data, which: &Repeat) -> io::Result<()> {
+        self.run(errand, |bay, input, stop, teller, usage| {
+            let state = load(state, bay.limits.state).map_err(Fault::checkpoint)?;
+            let prepared = &mut *bay.prepared;
+            let found = run::repeat(prepared, input, state, which, &bay.limits, stop)?;
+            usage.add(&found.segment.metered);
+            teller.emit(&found.emitted);
+            Ok(Ended::Repeated(found))
+        })
+    }
+
+    fn look(
+        &mut self,
+        errand: Errand,
+        state: Data,
+        inside: &Inside,
+        wanted: &Wanted,
+    ) -> io::Result<()> {
+        self.run(errand, |bay, input, stop, teller, _| {
+            let Bay { prepared, limits } = bay;
+            let state = load(state, limits.state).map_err(Fault::checkpoint)?;
+            let (given, bounds) = ((input, state), (&*limits, stop));
+            look::look(&mut **prepared, given, inside, wanted, bounds, teller).map(Ended::Looked)
+        })
     }
 
     fn prepare(&mut self, folder: &std::path::Path, id: ProgramId) -> Result<Bay, Refusal> {
@@ -325,6 +349,7 @@ impl<W: Write> Executor<W> {
                 News::Repeated { segment, steps, state, usage }
             }
             Ok(Ended::Weighed(weighed)) => News::Weighed { weighed, usage },
+            Ok(Ended::Looked(looked)) => News::Looked { looked, usage },
             Err(fault) => News::Failed { fault, usage },
         };
         teller.tell(news);
@@ -337,6 +362,7 @@ enum Ended {
     Finished,
     Repeated(Repeated),
     Weighed(Weighed),
+    Looked(Looked),
 }
 
 /// What every run has.
@@ -400,6 +426,16 @@ impl<W: Write> Teller<'_, W> {
             let event = Event::Run { ticket: self.ticket, news };
             self.broken = self.voice.say(&event).err();
         }
+    }
+}
+
+impl<W: Write> Watcher for Teller<'_, W> {
+    fn emitted(&mut self, bytes: &[u8]) {
+        self.emit(bytes);
+    }
+
+    fn stands(&mut self, units: u64, state: ArtifactId) {
+        self.tell(News::Stands { units, state });
     }
 }
 

@@ -16,6 +16,7 @@
 //! - Nothing stays behind: the process is killed and waited for when its supervisor is dropped.
 
 mod check;
+mod looking;
 mod mailbox;
 mod process;
 mod ticket;
@@ -23,13 +24,15 @@ mod told;
 mod watch;
 
 pub use check::Check;
+pub use looking::Looking;
 pub use process::Launch;
 pub(crate) use process::{DEVICE, SEPARATOR};
 pub use ticket::{Outcome, Ticket};
 
 use crate::artifact;
 use crate::fault::{Fault, Refusal};
-use crate::program::{Class, Program};
+use crate::look::{Heard, Inside, Wanted};
+use crate::program::{Class, Kind, Program};
 use crate::protocol::{Data, Request, Standing};
 use crate::run::{Repeat, Repeated};
 use crate::walls::Grant;
@@ -171,6 +174,39 @@ impl Supervisor {
             milliseconds,
         };
         only(process.submit([(program.manifest.limits.time, Asked::default(), request)])?)
+    }
+
+    /// Looks into a segment, from the state before it. There is a referee for programs of kind `wasm` in
+    /// class `exact`; of others nothing is looked into.
+    pub fn look(
+        &self,
+        program: &Program,
+        (input, state): (Data, Data),
+        inside: Inside,
+        wanted: Wanted,
+    ) -> Result<Looking, StartError> {
+        let manifest = &program.manifest;
+        if (manifest.kind, manifest.class) != (Kind::Wasm, Class::Exact) {
+            let reason = "no referee repeats a unit of a program of this kind and class";
+            return Err(Refusal::program(reason).into());
+        }
+        let heard = Heard::new(inside, wanted.clone());
+        let heard = heard.ok_or(Fault::checkpoint("there is no such segment, or no such unit"))?;
+        let mut current = self.lock();
+        let (process, bay) = self.ready(&mut current, program)?;
+        let Inside { before, extent } = inside;
+        let request = move |ticket, milliseconds| Request::Look {
+            ticket,
+            bay,
+            input,
+            state,
+            before,
+            extent,
+            wanted,
+            milliseconds,
+        };
+        let ticket = only(process.submit([(manifest.limits.time, Asked::default(), request)])?)?;
+        Ok(Looking { ticket, heard })
     }
 
     /// Checks what was claimed for a segment, by the class of its program: by repeating the segment, or

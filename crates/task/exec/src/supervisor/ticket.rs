@@ -5,6 +5,7 @@ use super::process::Shared;
 use super::told::{Asked, Told};
 use crate::backend::Weighed;
 use crate::fault::Fault;
+use crate::look::{Heard, Looked};
 use crate::protocol::News;
 use crate::run::Repeated;
 use crate::usage::Usage;
@@ -101,14 +102,22 @@ impl Ticket {
             heard.map_err(|(_, how)| (broken(how), Usage::default()))?;
             match burst.pop() {
                 Some(
-                    News::Begun { .. } | News::Emitted(_) | News::Logged(_) | News::Segment(_),
+                    News::Begun { .. }
+                    | News::Emitted(_)
+                    | News::Logged(_)
+                    | News::Segment(_)
+                    | News::Stands { .. },
                 ) => {}
                 Some(News::Finished { usage }) => {
                     let ended = told.finished(usage, self.paused.load(Ordering::SeqCst));
                     return ended.map_err(|how| (broken(how), usage));
                 }
                 Some(News::Failed { fault, usage }) => return Err((fault, usage)),
-                Some(News::Repeated { usage, .. } | News::Weighed { usage, .. }) => {
+                Some(
+                    News::Repeated { usage, .. }
+                    | News::Weighed { usage, .. }
+                    | News::Looked { usage, .. },
+                ) => {
                     return Err((broken("a segment was checked that nobody asked for"), usage));
                 }
                 None => return Err((broken("it said nothing"), Usage::default())),
@@ -148,6 +157,23 @@ impl Ticket {
         }
     }
 
+    /// Waits for the end of a look.
+    pub(super) fn wait_looked(
+        mut self,
+        heard: &mut Heard,
+    ) -> Result<(Looked, Usage), (Fault, Usage)> {
+        loop {
+            let told = match self.next() {
+                Some(News::Emitted(bytes)) => heard.emitted(&bytes),
+                Some(News::Stands { units, state }) => heard.stands(units, state),
+                Some(News::Looked { looked, usage }) => return Ok((looked, usage)),
+                Some(News::Failed { fault, usage }) => return Err((fault, usage)),
+                _ => Err("it said something else"),
+            };
+            told.map_err(|how| (broken(how), Usage::default()))?;
+        }
+    }
+
     /// Waits for what an output weighs.
     pub(super) fn wait_weighed(mut self) -> Result<(Weighed, Usage), (Fault, Usage)> {
         match self.next() {
@@ -177,7 +203,7 @@ fn gone() -> News {
     News::Failed { fault: broken("it is gone"), usage: Usage::default() }
 }
 
-fn broken(how: &str) -> Fault {
+pub(super) fn broken(how: &str) -> Fault {
     Fault::Crashed { how: how.to_owned() }
 }
 

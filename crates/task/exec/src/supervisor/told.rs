@@ -74,7 +74,9 @@ impl Told {
             | News::Finished { .. }
             | News::Repeated { .. }
             | News::Weighed { .. }
+            | News::Looked { .. }
             | News::Failed { .. } => Ok(()),
+            News::Stands { .. } => Err("it told of a look that nobody asked for"),
         }
     }
 

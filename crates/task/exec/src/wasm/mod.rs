@@ -134,7 +134,7 @@ impl Prepared for Compiled {
     ) -> Result<Vec<u8>, Fault> {
         for number in steps.steps {
             let mut visit = self.open(&state, work)?;
-            visit.feed(input, number)?;
+            visit.feed(input, number, work)?;
             state = visit.step(number)?;
             let emitted = visit.emitted()?;
             visit.close(work)?;

@@ -219,16 +219,22 @@ impl<'a> Visit<'a> {
     }
 
     /// Gives the part of the input that a step reads.
-    pub(super) fn feed(&mut self, input: &[u8], number: u64) -> Result<(), Fault> {
+    pub(super) fn feed(
+        &mut self,
+        input: &[u8],
+        number: u64,
+        work: &mut Work<'_>,
+    ) -> Result<(), Fault> {
         let exports = self.exports;
         let Some((reads, feed)) = &exports.input else { return Ok(()) };
         let number = number.cast_signed();
         let range: i64 = self.ask(reads, (self.place, self.length, number))?;
         let (start, length) = halves(range);
-        let part = start.checked_add(length).and_then(|end| input.get(start..end));
-        let Some(part) = part else {
+        let range = start.checked_add(length).map(|end| start..end);
+        let Some((range, part)) = range.and_then(|it| Some((it.clone(), input.get(it)?))) else {
             return Err(Fault::program("`reads` wants what is not in the input"));
         };
+        work.read(Some(range));
         let (place, length) = self.hand_over(part)?;
         self.ask(feed, (place, length))
     }

@@ -16,6 +16,7 @@
 mod guests;
 mod kinds;
 mod parts;
+mod points;
 mod supervisor;
 mod traces;
 #[cfg(target_os = "linux")]
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         .iter()
         .chain(traces::TESTS)
         .chain(parts::TESTS)
+        .chain(points::TESTS)
         .chain(kinds::TESTS)
         .chain(more)
         .map(|(name, test)| {
@@ -61,6 +63,7 @@ fn play(role: &str) -> Option<ExitCode> {
         "evil" => walls::serve(),
         "scales" => traces::serve(),
         "puppet" => parts::speak(),
+        "seer" => points::speak(),
         // Executors that have been taken over by what they run.
         "mute" => drop(std::io::read_to_string(std::io::stdin())),
         "deaf" => loop {
