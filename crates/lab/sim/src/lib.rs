@@ -5,8 +5,10 @@
 //!
 //! - [`soak`]: the ledger in memory under random and hostile transactions, every invariant after
 //!   every block.
+//! - [`cheaters`]: what each way of cheating brings, on the ledger in memory.
 //! - [`network`]: whole networks of real nodes on simulated time, with faults.
 
+pub mod cheaters;
 mod dice;
 mod goods;
 #[cfg(feature = "network")]

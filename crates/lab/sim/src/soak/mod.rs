@@ -12,9 +12,9 @@
 
 mod adversary;
 mod author;
-mod cast;
+pub(crate) mod cast;
 mod crowd;
-mod draft;
+pub(crate) mod draft;
 mod keys;
 mod record;
 mod tally;
@@ -22,6 +22,7 @@ mod trade;
 mod world;
 
 pub use tally::Tally;
+pub(crate) use world::host;
 
 use crate::dice::Dice;
 use author::Author;
