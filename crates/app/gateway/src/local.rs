@@ -66,7 +66,9 @@ impl Local {
                 | News::Segment(_)
                 | News::Finished { .. }
                 | News::Repeated { .. }
-                | News::Weighed { .. } => {}
+                | News::Weighed { .. }
+                | News::Stands { .. }
+                | News::Looked { .. } => {}
             }
         }
         Ok(())

@@ -93,6 +93,9 @@ impl Shown {
     }
 }
 
+/// How something is packed for a reader: for whom, and what of a run.
+type Packing = fn(&Readers, &Standing, (EndpointId, Address)) -> Result<Bytes, Refusal>;
+
 /// Answers readers.
 #[derive(Clone)]
 pub(crate) struct Readers {
@@ -120,11 +123,7 @@ impl Readers {
             })
     }
 
-    async fn answer(
-        self,
-        exchange: Exchange,
-        pack: fn(&Self, &Standing, (EndpointId, Address)) -> Result<Bytes, Refusal>,
-    ) -> Result<(), SessionError> {
+    async fn answer(self, exchange: Exchange, pack: Packing) -> Result<(), SessionError> {
         let Ok(wanted) = Standing::decode(exchange.body.clone()) else {
             return exchange.refuse(Refusal::Invalid).await;
         };

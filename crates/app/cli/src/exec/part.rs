@@ -154,6 +154,8 @@ fn attend(
         | News::Finished { .. }
         | News::Repeated { .. }
         | News::Weighed { .. }
+        | News::Stands { .. }
+        | News::Looked { .. }
         | News::Failed { .. } => {}
     });
     over.store(true, Ordering::Relaxed);

@@ -163,7 +163,9 @@ fn print(ticket: Ticket) -> Result<String> {
             | News::Segment(_)
             | News::Finished { .. }
             | News::Repeated { .. }
-            | News::Weighed { .. } => {}
+            | News::Weighed { .. }
+            | News::Stands { .. }
+            | News::Looked { .. } => {}
         }
     }
     writeln!(stdout)?;

@@ -6,6 +6,12 @@ use opengpu_types::Permille;
 use opengpu_verify::bounds::Chance;
 use std::collections::BTreeSet;
 
+/// One segment of a run, as a share of it.
+const ONE_SEGMENT: Option<Chance> = match Chance::ALWAYS.get().checked_div(SEGMENTS as u64) {
+    Some(share) => Chance::new(share),
+    None => None,
+};
+
 /// A way to behave. What is said of it is about those who follow it; all others are honest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Strategy {
@@ -179,7 +185,7 @@ impl Strategy {
             | Self::Sybil
             | Self::LongCon => Some(Chance::ALWAYS),
             Self::Tenth => Some(Chance::thousandths(Permille::constant(100))),
-            Self::One => Chance::new(Chance::ALWAYS.get() / SEGMENTS as u64),
+            Self::One => ONE_SEGMENT,
             _ => None,
         }
     }
