@@ -24,7 +24,7 @@ fn every_invariant_holds_after_every_block_of_random_transactions() {
 
 #[test]
 fn every_operation_and_every_reason_occurs() {
-    let soak = run(42, 5_000);
+    let soak = run(44, 5_000);
     assert_eq!(soak.tally().gaps(), Vec::<String>::new());
 }
 
