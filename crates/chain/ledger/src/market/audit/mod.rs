@@ -9,8 +9,8 @@
 //!                                                      verdict, fees, pledges, slash, certificate
 //! ```
 //!
-//! - The rules are those of [`opengpu_verify::audit`]. Here is who may say what ([`said`]), what is executed
-//!   ([`unit`]), and the money ([`close`]).
+//! - The rules are those of [`opengpu_verify::audit`]. Here is who may say what (`said`), what is executed
+//!   (`unit`), and the money (`close`).
 //! - What can be audited is of class `Exact`, of the kind that the referee executes, and open to all eyes: a
 //!   dispute makes a state and the input public.
 //! - Verifiers are found on shelves, like offers: what a block has to look at is bounded.
