@@ -51,15 +51,16 @@ codec_struct!(AuditParameters {
 });
 
 impl AuditParameters {
-    /// For networks on one machine: everything happens within seconds. Nothing is audited there yet.
+    /// For networks on one machine: everything happens within seconds. Who is there answers at once; the times
+    /// are for those who are begun again, and for machines with much else to do.
     pub const LOCAL: Self = Self {
         segments: 0,
-        answering: Millis(5_000),
-        posting: Millis(3_000),
-        opening: Millis(3_000),
-        revealing: Millis(3_000),
-        clock: Millis(10_000),
-        showing: Millis(5_000),
+        answering: Millis(15_000),
+        posting: Millis(8_000),
+        opening: Millis(8_000),
+        revealing: Millis(8_000),
+        clock: Millis(20_000),
+        showing: Millis(10_000),
         lately: Millis(60_000),
         fee: Permille::ALL,
         fees: Permille::constant(200),
@@ -155,13 +156,13 @@ codec_struct!(Frontier { leaves, subtrees, tail });
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Unit {
     /// The manifest of the program.
-    pub manifest: List<u8, { 64 * 1024 }>,
+    pub manifest: List<u8, { Self::MAX_MANIFEST }>,
     /// Name of the module in it.
     pub name: Text<255>,
     /// The module.
-    pub module: List<u8, { 256 * 1024 }>,
+    pub module: List<u8, { Self::MAX_MODULE }>,
     /// The task's input.
-    pub input: List<u8, { 64 * 1024 }>,
+    pub input: List<u8, { Self::MAX_INPUT }>,
     /// The state before the unit; nothing at the beginning.
     pub state: List<u8, { Audit::MAX_STATE }>,
     /// What the segment has added to the output before the unit; nothing at the beginning.
@@ -169,6 +170,15 @@ pub struct Unit {
 }
 
 codec_struct!(Unit { manifest, name, module, input, state, added });
+
+impl Unit {
+    /// Most bytes of a manifest.
+    pub const MAX_MANIFEST: usize = 64 * 1024;
+    /// Most bytes of a module that the referee executes.
+    pub const MAX_MODULE: usize = 256 * 1024;
+    /// Most bytes of an input that the referee is given.
+    pub const MAX_INPUT: usize = 64 * 1024;
+}
 
 /// What a verifier has said about a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

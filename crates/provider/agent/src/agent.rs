@@ -3,6 +3,7 @@
 //! Dropping an agent is a crash on purpose: nothing is said to the chain, and the next one goes on from
 //! the disk.
 
+use crate::auditing;
 use crate::board::Board;
 use crate::chain::{Chain, ChainError};
 use crate::core::{
@@ -218,6 +219,7 @@ pub struct Agent {
     status: Arc<Mutex<Status>>,
     questions: Questions,
     earned: Arc<Mutex<Earned>>,
+    audits: Option<auditing::Office>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     runtime: Option<Runtime>,
@@ -429,7 +431,7 @@ struct Parts {
 
 impl Parts {
     /// Whoever looks after what is kept.
-    fn keeper(&self, config: &Config) -> Keeper {
+    fn keeper(&self, config: &Config, audits: bool) -> Keeper {
         Keeper {
             board: self.board.clone(),
             clock: self.clock.clone(),
@@ -437,6 +439,7 @@ impl Parts {
             records: self.records.clone(),
             keep: config.keep,
             quota: config.quota.total,
+            audits,
         }
     }
 
@@ -449,10 +452,30 @@ impl Parts {
         receiver: mpsc::Receiver<Input>,
         (endpoint, contact, runtime): (Arc<Endpoint>, Contact, Runtime),
     ) -> Result<Agent, StartError> {
-        let keeper = self.keeper(&config);
-        let Self { records, board, clock, inbox, depot, custody, lender } = self;
         let settings = settings(&config, (&range, &contact), &*chain)?;
+        let audits = settings.market.audits.are_on();
+        let keeper = self.keeper(&config, audits);
+        let Self { records, board, clock, inbox, depot, custody, lender } = self;
         let (stop, status) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Status>>::default());
+        let setting = auditing::Setting {
+            chain: Arc::clone(&chain),
+            market: settings.market,
+            clock: clock.clone(),
+            records: records.clone(),
+            depot: depot.clone(),
+            launch: config.launch.clone(),
+            endpoint: Arc::clone(&endpoint),
+            runtime: runtime.handle().clone(),
+            folder: config.folder.join("records"),
+            stop: Arc::clone(&stop),
+        };
+        let started = audits.then(|| setting.start()).transpose()?;
+        let (audits, watch, mut threads) = match started {
+            Some(auditing::Started { office, watch, threads }) => {
+                (Some(office), Some(watch), threads)
+            }
+            None => (None, None, Vec::new()),
+        };
         let (outbox, sending) = mpsc::channel();
         let (interest, questions, earned) = <(_, Questions, Arc<Mutex<Earned>>)>::default();
         let kept = records.leases()?.into_keys().map(|lease| lease.task).collect();
@@ -487,17 +510,18 @@ impl Parts {
             earned: Arc::clone(&earned),
             stop: Arc::clone(&stop),
             began: Height(0),
+            audits: watch,
         };
         let (sender_chain, sender_inbox) = (Arc::clone(&chain), inbox.clone());
         let (custody_stop, keeper_stop) = (Arc::clone(&stop), Arc::clone(&stop));
-        let threads = vec![
+        threads.extend([
             spawn("agent-sender", move || send_all(&*sender_chain, &sending, &sender_inbox))?,
             spawn("agent-desk", move || desk.work(&receiver))?,
             spawn("agent-lookout", move || lookout.watch())?,
             spawn("agent-custody", move || custody.watch(&custody_stop))?,
             spawn("agent-keeper", move || keeper.watch(&keeper_stop))?,
             watch_owner(presence, config.away, inbox.clone(), Arc::clone(&stop))?,
-        ];
+        ]);
         Ok(Agent {
             chain,
             offers: range.offers,
@@ -509,6 +533,7 @@ impl Parts {
             status,
             questions,
             earned,
+            audits,
             stop,
             threads,
             runtime: Some(runtime),
@@ -585,6 +610,9 @@ impl Drop for Agent {
         self.stop.store(true, Ordering::SeqCst);
         self.inbox.tell(Input::Ticked);
         self.lender.stop();
+        if let Some(audits) = &self.audits {
+            audits.stop();
+        }
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 error!("a thread of the agent has panicked");

@@ -8,7 +8,7 @@ use opengpu_link::EndpointId;
 use opengpu_link::lease::{Burst, News};
 use opengpu_link::session::Gate;
 use opengpu_link::transfer::{Keep, Policy};
-use opengpu_types::{ArtifactId, Ending, LeaseId, ProgramId, Task, TaskId};
+use opengpu_types::{ArtifactId, Ending, LeaseId, LeasePhase, ProgramId, Task, TaskId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -120,6 +120,12 @@ pub(crate) struct Posted {
 }
 
 impl Posted {
+    /// Whether this lease of it waits for a verdict: segments of it may have to be shown.
+    pub(crate) fn is_audited(&self, lease: LeaseId) -> bool {
+        let own = self.task.leases.get(usize::from(lease.number));
+        own.is_some_and(|own| matches!(own.phase, LeasePhase::Audited { .. }))
+    }
+
     fn client(&self) -> EndpointId {
         EndpointId(self.task.contact.session.0)
     }
@@ -184,10 +190,11 @@ impl Board {
         }
     }
 
-    /// Programs of open leases.
+    /// Programs of leases that are open or wait for a verdict.
     pub(crate) fn programs(&self) -> BTreeSet<ProgramId> {
         let all = self.lock();
-        all.values().filter(|posted| posted.open).map(|posted| posted.task.spec.program).collect()
+        let wanted = all.iter().filter(|(lease, posted)| posted.open || posted.is_audited(**lease));
+        wanted.map(|(_, posted)| posted.task.spec.program).collect()
     }
 
     /// Tasks of open leases, and of all.

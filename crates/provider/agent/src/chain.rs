@@ -4,7 +4,8 @@
 //! believes what it is told here; checking proofs is for the implementation.
 
 use opengpu_types::{
-    Address, ChainId, Entry, Event, Height, Key, MarketOperation, MarketParameters, Millis, Outcome,
+    Address, ChainId, Entry, Event, Height, Key, MarketOperation, MarketParameters, Millis,
+    Outcome, Transaction,
 };
 use std::time::Duration;
 
@@ -44,6 +45,9 @@ pub trait Chain: Send + Sync + 'static {
 
     /// The newest final block, without what happened in it.
     fn tip(&self) -> Result<Final, ChainError>;
+
+    /// What was said in a final block, in sequence, also by those whom the chain refused.
+    fn transactions(&self, height: Height) -> Result<Vec<Transaction>, ChainError>;
 
     /// Waits for the block after a height; none if there is none for so long.
     fn next(&self, after: Height, patience: Duration) -> Result<Option<Final>, ChainError>;

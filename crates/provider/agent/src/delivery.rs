@@ -24,8 +24,6 @@ use std::time::{Duration, SystemTime};
 
 /// Bytes that are decrypted at once.
 const PART: usize = 256 * 1024;
-/// Bytes of the largest state that an executor hands over.
-const LARGEST_STATE: u64 = 300 << 20;
 /// A program that was used within this time stays, whatever the quota.
 const RECENT: Duration = Duration::from_secs(60);
 
@@ -47,7 +45,7 @@ pub(crate) enum Undelivered {
 }
 
 impl Undelivered {
-    fn wrong(what: impl std::fmt::Display) -> Self {
+    pub(crate) fn wrong(what: impl std::fmt::Display) -> Self {
         Self::Wrong(what.to_string())
     }
 }
@@ -88,6 +86,9 @@ pub(crate) struct Depot {
 }
 
 impl Depot {
+    /// Bytes of the largest state that an executor hands over.
+    pub(crate) const LARGEST_STATE: u64 = 300 << 20;
+
     /// Takes what was sent for a lease; the record is briefed then.
     pub(crate) fn take(
         &self,
@@ -104,7 +105,7 @@ impl Depot {
         self.decrypt(&brief.input, task.spec.input, &record.input(), limit)?;
         if let Some(from) = from {
             let state = brief.state.as_ref().ok_or_else(|| Undelivered::wrong("no state"))?;
-            self.decrypt(state, from.state, &record.state(), LARGEST_STATE)?;
+            self.decrypt(state, from.state, &record.state(), Self::LARGEST_STATE)?;
         }
         witness::take(&self.store, task, record)?;
         Ok(record.finish(salt)?)
@@ -187,21 +188,40 @@ impl Depot {
     }
 
     fn unpack(&self, id: ProgramId, grant: &Grant) -> Result<Program, Undelivered> {
+        fs::create_dir_all(&self.programs)?;
+        self.unpack_at(id, grant, &self.place(id))?;
+        self.unpacked(id).ok_or_else(|| io::Error::other("the program is gone").into())
+    }
+
+    /// Unpacks the program of this id to a place, in the stead of what was there.
+    pub(crate) fn unpack_at(
+        &self,
+        id: ProgramId,
+        grant: &Grant,
+        place: &Path,
+    ) -> Result<(), Undelivered> {
         let key = self.key(grant)?;
         let manifest = folder::read_manifest(&self.store, &grant.artifact, &key)?;
-        fs::create_dir_all(&self.programs)?;
-        let new = tempfile::tempdir_in(&self.programs)?;
+        let new = tempfile::tempdir_in(place.parent().unwrap_or(Path::new(".")))?;
         folder::unpack(&self.store, &manifest, new.path(), &self.limits)?;
         let program = Program::open(new.path()).map_err(Undelivered::wrong)?;
         if program.id != id {
             return Err(Undelivered::wrong("another program"));
         }
-        let place = self.place(id);
         if place.exists() {
-            fs::remove_dir_all(&place)?;
+            fs::remove_dir_all(place)?;
         }
-        fs::rename(new.keep(), &place)?;
-        self.unpacked(id).ok_or_else(|| io::Error::other("the program is gone").into())
+        Ok(fs::rename(new.keep(), place)?)
+    }
+
+    /// The artifacts of a packed folder, if it is no larger than what is taken.
+    pub(crate) fn files_of(&self, grant: &Grant) -> Result<Vec<ArtifactId>, Undelivered> {
+        let manifest = folder::read_manifest(&self.store, &grant.artifact, &self.key(grant)?)?;
+        let (files, bytes) = (manifest.files().len(), manifest.bytes());
+        if files > self.limits.files || bytes > self.limits.bytes {
+            return Err(Undelivered::wrong("a larger program than is taken"));
+        }
+        Ok(manifest.files().iter().map(|file| file.artifact).collect())
     }
 
     fn key(&self, grant: &Grant) -> Result<ArtifactKey, Undelivered> {
@@ -210,7 +230,7 @@ impl Depot {
     }
 
     /// Writes the plaintext of an artifact to a file, if it is the one that is wanted.
-    fn decrypt(
+    pub(crate) fn decrypt(
         &self,
         grant: &Grant,
         wanted: ArtifactId,

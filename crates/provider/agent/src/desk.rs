@@ -37,7 +37,7 @@ use std::time::Duration;
 use tracing::{debug, error, info, warn};
 
 /// The desk looks up at least so often.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// What comes to the desk.
 #[derive(Clone, Debug)]
@@ -65,18 +65,24 @@ pub(crate) fn send_all(
     inbox: &Inbox,
 ) {
     for (subject, operation) in sending {
-        let answer = match chain.submit(operation.clone()) {
-            Ok(Outcome::Applied) => Answer::Applied,
-            Ok(Outcome::Failed { failure, .. }) => {
-                warn!(operation = operation.name(), %failure, "refused by the chain");
-                Answer::Failed(failure)
-            }
-            Err(error) => {
-                warn!(operation = operation.name(), %error, "not sent");
-                Answer::Unavailable
-            }
-        };
+        let answer = answer(chain, operation);
         inbox.tell(Input::Submitted { subject, answer });
+    }
+}
+
+/// Sends an operation; says what became of it.
+pub(crate) fn answer(chain: &dyn Chain, operation: MarketOperation) -> Answer {
+    let name = operation.name();
+    match chain.submit(operation) {
+        Ok(Outcome::Applied) => Answer::Applied,
+        Ok(Outcome::Failed { failure, .. }) => {
+            warn!(operation = name, %failure, "refused by the chain");
+            Answer::Failed(failure)
+        }
+        Err(error) => {
+            warn!(operation = name, %error, "not sent");
+            Answer::Unavailable
+        }
     }
 }
 

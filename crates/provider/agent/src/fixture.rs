@@ -15,8 +15,8 @@ use opengpu_types::{
     Address, Allocating, Amount, ArtifactId, ChainId, Class, Contact, Entry, Eyes, Height, Key,
     Lease, LeasePhase, List, MarketOperation, MarketParameters, Measure, Millis, Money, Offered,
     Outcome, Permille, Precision, ProgramId, ProgramKind, Provider, ProviderStatus, Rating,
-    Reputation, Requirements, Runtime, SessionKey, Set, Shelf, Spec, Task, TaskPhase, Text, Trust,
-    Weights, Work,
+    Reputation, Requirements, Runtime, SessionKey, Set, Shelf, Spec, Task, TaskPhase, Text,
+    Transaction, Trust, Weights, Work,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -225,6 +225,10 @@ impl Chain for Paper {
 
     fn tip(&self) -> Result<Final, ChainError> {
         Ok(Final { height: Height(1), time: Millis(1), events: Vec::new() })
+    }
+
+    fn transactions(&self, _: Height) -> Result<Vec<Transaction>, ChainError> {
+        Ok(Vec::new())
     }
 
     fn next(&self, _: Height, _: Duration) -> Result<Option<Final>, ChainError> {

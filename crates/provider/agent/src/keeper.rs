@@ -7,13 +7,14 @@
 //! What lies beside the store makes the store smaller, down to a quarter of the quota. When there is more,
 //! it goes in this sequence: programs that no open lease wants, the least recently used first; what is
 //! kept of closed leases of closed tasks for whoever runs a segment again, the first closed first; states of
-//! other leases from before the last two checkpoints. Outputs stay as long as they were promised.
+//! other leases from before the last two checkpoints, unless they may be audited. Outputs stay as long as they were promised.
 
 use crate::board::Board;
 use crate::delivery::Depot;
 use crate::lookout::Clock;
 use crate::record::Records;
 use opengpu_types::Millis;
+use opengpu_verify::audit;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -36,6 +37,8 @@ pub(crate) struct Keeper {
     pub(crate) keep: Millis,
     /// Bytes of all.
     pub(crate) quota: u64,
+    /// Whether the network audits.
+    pub(crate) audits: bool,
 }
 
 impl Keeper {
@@ -122,6 +125,10 @@ impl Keeper {
                 return Ok(bytes);
             }
             let Some(posted) = self.board.find(lease) else { continue };
+            // Whoever is drawn for a segment is served the state before it.
+            if self.audits && audit::covers(&posted.task.spec) {
+                continue;
+            }
             let own = posted.task.leases.get(usize::from(lease.number));
             let committed = own.and_then(|own| own.commitment).map(|it| it.reached.state);
             let record = self.records.lease(lease);
@@ -173,7 +180,8 @@ mod tests {
         let depot = fixture::depot(folder.path(), quota);
         let records = Records::open(&folder.path().join("records")).unwrap();
         let (board, clock) = (Board::default(), Clock::new(Millis(1)));
-        let keeper = Keeper { board, clock, depot, records, keep: Millis(1_000), quota };
+        let keeper =
+            Keeper { board, clock, depot, records, keep: Millis(1_000), quota, audits: false };
         Scene { keeper, _folder: folder }
     }
 

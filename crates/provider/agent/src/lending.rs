@@ -14,15 +14,16 @@ use crate::core::Subject;
 use crate::lookout::Clock;
 use crate::neighbours::Neighbours;
 use crate::parcel::Parcels;
+use crate::reach::{self, Unreached};
 use crate::record::{Part, Records};
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_link::lease::{HOLD, Hold, MOST_PIECES, Parcel, Piece};
 use opengpu_link::session::{Refusal, SessionError};
 use opengpu_link::transfer::News;
-use opengpu_link::{Address, Endpoint, EndpointId, RelayUrl, Session};
+use opengpu_link::{Endpoint, EndpointId, Session};
 use opengpu_market::overtime;
 use opengpu_types::{
-    Address as Account, ArtifactId, Class, Commitment, Ending, Entry, Key, LeaseId, LeasePhase,
+    Address as Account, ArtifactId, Class, Commitment, Ending, LeaseId, LeasePhase,
     MarketOperation, Millis, SegmentIndex, Task,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,8 +41,6 @@ use tracing::{debug, info, warn};
 const PATIENCE: Duration = Duration::from_secs(4);
 /// Time of a lease that is too short to wait: for a holder, a commitment and a release.
 const SHORT: Millis = Millis(7_000);
-/// How long one of them may take to be reached.
-const DIAL: Duration = Duration::from_millis(1_500);
 /// How long holding may go on in all.
 const LONGEST: Duration = Duration::from_secs(600);
 /// Whoever was not reached is not tried again for so long.
@@ -84,7 +83,7 @@ struct Wish {
 #[derive(Debug, thiserror::Error)]
 enum Unheld {
     #[error("it is not reached: {0}")]
-    Unreached(String),
+    Unreached(#[from] Unreached),
     #[error(transparent)]
     Session(#[from] SessionError),
     #[error(transparent)]
@@ -240,7 +239,9 @@ impl Lender {
                 }
                 Err(error) => {
                     debug!(lease = %wish.lease, holder = %account, %error, "not held there");
-                    if matches!(error, Unheld::Unreached(_)) {
+                    // A node that is away says nothing of the holder.
+                    if matches!(&error, Unheld::Unreached(why) if !matches!(why, Unreached::Chain(_)))
+                    {
                         lock(&self.0.book.resting).insert(*account, Instant::now());
                     }
                     let mut held = lock(&self.0.book.held);
@@ -254,7 +255,7 @@ impl Lender {
     }
 
     async fn ask(&self, account: Account, wish: &Wish) -> Result<Elsewhere, Unheld> {
-        let session = self.dial(account).await?;
+        let session = reach::dial(&self.0.endpoint, &self.0.chain, account).await?;
         let known = lock(&self.0.book.held).get(&wish.lease).copied();
         let known = known.filter(|it| it.holder == account && it.pieces < MOST_PIECES);
         let pieces = known.map_or(1, |known| known.pieces.saturating_add(1));
@@ -268,22 +269,6 @@ impl Lender {
         };
         session.close();
         Ok(Elsewhere { holder: account, segment: wish.segment, pieces: sent? })
-    }
-
-    async fn dial(&self, account: Account) -> Result<Session, Unheld> {
-        let chain = Arc::clone(&self.0.chain);
-        let found = spawn_blocking(move || chain.entry(&Key::Provider(account))).await;
-        let unreached = |why: &dyn std::fmt::Display| Unheld::Unreached(why.to_string());
-        let found = found.map_err(io::Error::other)?.map_err(io::Error::other)?;
-        let Some(Entry::Provider(provider)) = found else {
-            return Err(unreached(&"it is not on chain"));
-        };
-        let relay = provider.contact.relay.as_str();
-        let relay: RelayUrl = relay.parse().map_err(|_| unreached(&"it names no relay"))?;
-        let address = Address::on_relay(EndpointId(provider.contact.session.0), relay);
-        let dialled = timeout(DIAL, self.0.endpoint.dial(&address)).await;
-        let dialled = dialled.map_err(|_| unreached(&"it does not answer"))?;
-        dialled.map_err(|error| unreached(&error))
     }
 
     /// Sends what was added after a segment, or everything.

@@ -18,6 +18,7 @@
 //! | [`audit`] | what is said in audits, as verifier and as the one who is audited; pure |
 //! | [`record`] | what is on disk of leases and bids |
 //! | [`docket`] | what is on disk of audits |
+//! | `auditing` | audits with their threads, beside those of leases |
 //! | `keeper` | all that is kept, within one quota |
 //! | [`Agent`] | all of it together, with its threads |
 //!
@@ -28,6 +29,7 @@
 mod agent;
 mod allowance;
 pub mod audit;
+mod auditing;
 mod board;
 pub mod chain;
 pub mod core;
@@ -49,6 +51,7 @@ mod parcel;
 pub mod policy;
 pub mod presence;
 mod questions;
+mod reach;
 mod readers;
 mod reception;
 pub mod record;

@@ -5,6 +5,7 @@
 //! whoever begins looks back, so that one is not missed because everybody was away when it began.
 
 use crate::agent::Earned;
+use crate::auditing::Watch;
 use crate::chain::{Chain, ChainError, Final};
 use crate::core::Input;
 use crate::desk::Inbox;
@@ -53,6 +54,8 @@ pub(crate) struct Lookout {
     pub(crate) stop: Arc<AtomicBool>,
     /// The newest block when it began.
     pub(crate) began: Height,
+    /// What is looked at for audits, where the network audits.
+    pub(crate) audits: Option<Watch>,
 }
 
 impl Lookout {
@@ -97,6 +100,9 @@ impl Lookout {
         let (account, is_new) = (self.chain.account(), block.height > self.began);
         let mut ours = false;
         for event in &block.events {
+            if let Some(audits) = &self.audits {
+                ours |= audits.hear(block.height, event, account) && is_new;
+            }
             match event {
                 Event::LeaseOpened { provider, .. } if *provider == account => ours |= is_new,
                 Event::LeaseClosed { provider, paid, .. } if is_new && *provider == account => {
@@ -135,6 +141,9 @@ impl Lookout {
         for id in wanted {
             tasks.insert(id, self.task(id)?);
         }
+        if let Some(audits) = &self.audits {
+            audits.look(&*self.chain, provider.as_deref(), &tasks)?;
+        }
         self.inbox.tell(Input::Seen { provider, tasks });
         Ok(())
     }
@@ -151,7 +160,9 @@ impl Lookout {
 mod tests {
     use super::*;
     use crate::fixture;
-    use opengpu_types::{Address, ChainId, Digest, MarketOperation, MarketParameters, Outcome};
+    use opengpu_types::{
+        Address, ChainId, Digest, MarketOperation, MarketParameters, Outcome, Transaction,
+    };
     use std::sync::atomic::AtomicU32;
     use std::sync::mpsc;
 
@@ -192,6 +203,10 @@ mod tests {
             Ok(Final { height: Height(0), time: Millis(1), events: Vec::new() })
         }
 
+        fn transactions(&self, _: Height) -> Result<Vec<Transaction>, ChainError> {
+            Ok(Vec::new())
+        }
+
         fn next(&self, after: Height, _: Duration) -> Result<Option<Final>, ChainError> {
             let events = vec![Event::BiddingOpened { task: TASK }];
             let block = Final { height: Height(1), time: Millis(2), events };
@@ -210,6 +225,7 @@ mod tests {
             earned: Arc::default(),
             stop: Arc::default(),
             began: Height(0),
+            audits: None,
         };
         let mut height = None;
         assert!(lookout.turn(&mut height).is_err());

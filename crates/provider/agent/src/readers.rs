@@ -14,11 +14,12 @@
 
 use crate::allowance::Allowance;
 use crate::audit::{Asked, Share};
+use crate::auditing::matter::{Matter, leaf};
 use crate::board::{Board, Posted};
 use crate::chain::Chain;
 use crate::delivery::Depot;
 use crate::neighbours::Neighbours;
-use crate::record::{Record, Records};
+use crate::record::Records;
 use bytes::Bytes;
 use commonware_codec::{DecodeExt as _, Encode as _};
 use opengpu_crypto::SealPublicKey;
@@ -30,10 +31,8 @@ use opengpu_link::session::{Exchange, Refusal, Router, SessionError};
 use opengpu_link::transfer::Turn;
 use opengpu_market::eyes::may_see;
 use opengpu_types::{
-    Address, ArtifactId, AuditLeaf, Checkpoint, CloseReason, Commitment, Digest, Entry, Key, Lease,
-    LeaseId, LeasePhase, List, ProgramId, Segment, SegmentIndex,
+    Address, ArtifactId, CloseReason, Entry, Key, LeaseId, LeasePhase, ProgramId, SegmentIndex,
 };
-use opengpu_verify::trace::{Extent, Owner, Trace};
 use std::collections::VecDeque;
 use std::io::{self, Cursor};
 use std::path::PathBuf;
@@ -170,7 +169,7 @@ impl Readers {
         let parcels = &self.depot.parcels;
         let part = record.part(None, commitment.reached.index).map_err(failed)?;
         let head = Piece::head(&part.ok_or(Refusal::Missing)?.cuts);
-        let state = before(&record, lease.from.as_ref(), segment).map_err(failed)?;
+        let state = record.state_before(lease.from.as_ref(), segment).map_err(failed)?;
         let pack = |path: PathBuf| parcels.pack(&path, sealing).map_err(failed);
         let (program, files) = self.program(posted.task.spec.program, sealing).map_err(failed)?;
         let again = Again {
@@ -188,17 +187,14 @@ impl Readers {
     fn serve(&self, wanted: &Standing, reader: (EndpointId, Address)) -> Result<Served, Refusal> {
         let Standing { lease: id, segment } = *wanted;
         let (posted, sealing) = self.check(wanted, reader, Share::Segment)?;
-        let lease = posted.task.leases.get(usize::from(id.number)).ok_or(Refusal::Denied)?;
-        let commitment = lease.commitment.ok_or(Refusal::Missing)?;
+        let matter = Matter::of(id, &posted.task).ok_or(Refusal::Missing)?;
         let (record, failed) = (self.records.lease(id), |error| refusal(id, &error));
         let parcels = &self.depot.parcels;
         let pack = |path: PathBuf| parcels.pack(&path, sealing).map_err(failed);
-        let state = before(&record, lease.from.as_ref(), segment).map_err(failed)?;
+        let state = record.state_before(matter.lease.from.as_ref(), segment).map_err(failed)?;
         let state = state.map(pack).transpose()?;
-        let part = record.part(None, commitment.reached.index).map_err(failed)?;
-        let cuts = part.ok_or(Refusal::Missing)?.cuts;
-        let segments = cuts.into_iter().map(|cut| cut.segment).collect();
-        let leaf = leaf_before((id, lease, &commitment), segments, segment);
+        let trace = matter.trace(&record).map_err(failed)?.ok_or(Refusal::Missing)?;
+        let leaf = segment.0.checked_sub(1).and_then(|before| leaf(&trace, SegmentIndex(before)));
         let before = state.zip(leaf).map(|(state, (tree, leaf))| Before { state, tree, leaf });
         if before.is_none() && segment.0 > 0 {
             return Err(Refusal::Missing);
@@ -269,22 +265,6 @@ impl Readers {
     }
 }
 
-/// The leaf before a segment with its way to the root on chain; none for the beginning, or if the segments
-/// are not what was committed to.
-fn leaf_before(
-    (id, lease, commitment): (LeaseId, &Lease, &Commitment),
-    segments: Vec<Segment>,
-    segment: SegmentIndex,
-) -> Option<(Digest, AuditLeaf)> {
-    let before = SegmentIndex(segment.0.checked_sub(1)?);
-    let owner = Owner { task: id.task.0, provider: lease.provider };
-    let extent = Extent { steps: commitment.steps, segments: commitment.segments };
-    let trace = Trace::new(&owner, extent, lease.from, segments).ok()?;
-    let opening = trace.open(before).filter(|_| trace.root() == commitment.root)?;
-    let siblings = List::new(opening.proof.siblings).ok()?;
-    Some((opening.tree, AuditLeaf { segment: opening.segment, siblings }))
-}
-
 /// What a reader is told of an error of the disk.
 fn refusal(lease: LeaseId, error: &io::Error) -> Refusal {
     debug!(%lease, %error, "not given to be run again");
@@ -292,18 +272,4 @@ fn refusal(lease: LeaseId, error: &io::Error) -> Refusal {
         io::ErrorKind::NotFound => Refusal::Missing,
         _ => Refusal::Failed,
     }
-}
-
-/// Where the state before a segment is; none if the run begins with it.
-fn before(
-    record: &Record,
-    from: Option<&Checkpoint>,
-    segment: SegmentIndex,
-) -> io::Result<Option<PathBuf>> {
-    let Some(before) = segment.0.checked_sub(1).map(SegmentIndex) else { return Ok(None) };
-    if from.is_some_and(|from| from.index == before) {
-        return Ok(Some(record.state()));
-    }
-    let state = record.state_after(before)?.ok_or(io::ErrorKind::NotFound)?;
-    Ok(Some(record.state_file(state)))
 }

@@ -293,6 +293,21 @@ impl Record {
         Ok((found.index == segment).then_some(found.state))
     }
 
+    /// Where the state before a segment is, of a lease that went on from a checkpoint or began; none if the
+    /// run begins with that segment.
+    pub fn state_before(
+        &self,
+        from: Option<&Checkpoint>,
+        segment: SegmentIndex,
+    ) -> io::Result<Option<PathBuf>> {
+        let Some(before) = segment.0.checked_sub(1).map(SegmentIndex) else { return Ok(None) };
+        if from.is_some_and(|from| from.index == before) {
+            return Ok(Some(self.state()));
+        }
+        let state = self.state_after(before)?.ok_or(io::ErrorKind::NotFound)?;
+        Ok(Some(self.state_file(state)))
+    }
+
     fn salt(&self) -> io::Result<Option<[u8; 32]>> {
         let length = |_| io::Error::new(io::ErrorKind::InvalidData, "a salt of another length");
         let bytes = read(&self.folder.join("salt"))?;

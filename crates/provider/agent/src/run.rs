@@ -42,7 +42,7 @@ pub(crate) fn over(longest: Millis) -> String {
 #[derive(Clone, Default)]
 pub(crate) struct Controls(Arc<Mutex<Wishes>>);
 
-type Hook = Box<dyn Fn() + Send + Sync>;
+pub(crate) type Hook = Box<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
 struct Wishes {
@@ -60,7 +60,7 @@ impl Controls {
         self.wish(|wishes| wishes.stop = true);
     }
 
-    fn attach(&self, pause: Hook, stop: Hook) {
+    pub(crate) fn attach(&self, pause: Hook, stop: Hook) {
         self.wish(|wishes| wishes.hooks = Some((pause, stop)));
     }
 

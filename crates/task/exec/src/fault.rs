@@ -125,6 +125,21 @@ impl Fault {
     pub fn program(reason: impl std::fmt::Display) -> Self {
         Self::Program { reason: reason.to_string() }
     }
+
+    /// Whether whoever repeats it fails like that; otherwise the machine may be at fault.
+    pub const fn is_found_by_all(&self) -> bool {
+        match self {
+            Self::Program { .. } | Self::Fuel { .. } | Self::TooLarge { .. } => true,
+            Self::Input { .. }
+            | Self::Checkpoint { .. }
+            | Self::Memory { .. }
+            | Self::DeviceMemory
+            | Self::Deadline { .. }
+            | Self::Cancelled
+            | Self::Device { .. }
+            | Self::Crashed { .. } => false,
+        }
+    }
 }
 
 impl Refusal {

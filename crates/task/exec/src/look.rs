@@ -186,7 +186,7 @@ pub fn look(
         let done = done.and_then(|state| work.check_state(&state).map(|()| state));
         state = match done {
             Ok(state) => state,
-            Err(fault) if is_found_by_all(&fault) => {
+            Err(fault) if fault.is_found_by_all() => {
                 let shown = shown.map(|state| show(state, input, work.has_read())).transpose()?;
                 return Ok(Looked { shown, failed: Some((unit, fault)) });
             }
@@ -198,21 +198,6 @@ pub fn look(
     }
     let shown = shown.map(|state| show(state, input, work.has_read())).transpose()?;
     Ok(Looked { shown, failed: None })
-}
-
-/// Whether whoever repeats a unit fails like that; otherwise the machine may be at fault.
-const fn is_found_by_all(fault: &Fault) -> bool {
-    match fault {
-        Fault::Program { .. } | Fault::Fuel { .. } | Fault::TooLarge { .. } => true,
-        Fault::Input { .. }
-        | Fault::Checkpoint { .. }
-        | Fault::Memory { .. }
-        | Fault::DeviceMemory
-        | Fault::Deadline { .. }
-        | Fault::Cancelled
-        | Fault::Device { .. }
-        | Fault::Crashed { .. } => false,
-    }
 }
 
 /// What of a unit is shown, if a referee takes so much.

@@ -26,7 +26,7 @@ use std::ops::Range;
 
 use commonware_codec::Encode as _;
 use opengpu_crypto::{Digest, MerkleProof, hash, merkle};
-use opengpu_types::{Address, ArtifactId, Checkpoint, Segment, SegmentIndex};
+use opengpu_types::{Address, ArtifactId, AuditLeaf, Checkpoint, Lease, Segment, SegmentIndex};
 
 /// Domain of a leaf.
 const LEAF: &str = "opengpu/trace/leaf";
@@ -136,6 +136,14 @@ pub struct Part {
 }
 
 impl Part {
+    /// What a lease ran, as it has committed to it; none if it has not.
+    pub fn of(lease: &Lease) -> Option<Self> {
+        let commitment = lease.commitment?;
+        let extent = Extent { steps: commitment.steps, segments: commitment.segments };
+        let first = lease.from.map_or(SegmentIndex(0), |from| from.index);
+        Some(Self { extent, first, last: commitment.reached.index })
+    }
+
     /// All of a run.
     pub const fn whole(extent: Extent) -> Self {
         Self { extent, first: SegmentIndex(0), last: SegmentIndex(extent.segments) }
@@ -315,6 +323,15 @@ pub struct Opening {
 }
 
 impl Opening {
+    /// A leaf as it is shown on chain: place and number of leaves follow from the part. None if it has no
+    /// place there.
+    pub fn shown(part: Part, tree: Digest, leaf: &AuditLeaf) -> Option<Self> {
+        let (segment, siblings) = (leaf.segment, leaf.siblings.to_vec());
+        let count = part.place(part.last)?.checked_add(1)?;
+        let proof = MerkleProof { index: part.place(segment.index)?, count, siblings };
+        Some(Self { part, segment, tree, proof })
+    }
+
     /// Whether this owner committed to this segment, at its place, in such a part of a run. `from` is
     /// the checkpoint that the owner was given, if the run was to go on: the part begins there, and
     /// its first segment is that checkpoint and nothing else.

@@ -12,7 +12,7 @@ use opengpu_client::{
 };
 use opengpu_types::{
     Address, Amount, ChainId, Entry, Event, Height, Key, MarketOperation, MarketParameters,
-    Operation, Outcome, Receipt, TransactionId,
+    Operation, Outcome, Receipt, Transaction, TransactionId,
 };
 use std::{
     sync::{
@@ -131,17 +131,25 @@ fn told(error: impl std::fmt::Display) -> ChainError {
     ChainError(error.to_string())
 }
 
-/// Whether the ledger may take an operation free of fees.
-const fn may_be_a_duty(operation: &MarketOperation) -> bool {
-    matches!(
-        operation,
+/// Whether an operation is sent free of fees, and then for a fee.
+const fn ways(operation: &MarketOperation) -> &'static [bool] {
+    match operation {
+        // What is no duty right now may be done all the same by whoever has tokens.
         MarketOperation::Heartbeat
-            | MarketOperation::OpenBid { .. }
-            | MarketOperation::CommitTrace { .. }
-            | MarketOperation::OpenOutput { .. }
-            | MarketOperation::ReleaseLease { .. }
-            | MarketOperation::ClaimUsage { .. }
-    )
+        | MarketOperation::OpenBid { .. }
+        | MarketOperation::CommitTrace { .. }
+        | MarketOperation::OpenOutput { .. }
+        | MarketOperation::ReleaseLease { .. }
+        | MarketOperation::ClaimUsage { .. } => &[true, false],
+        // What nobody waits for in an audit would be refused, and cost a fee.
+        MarketOperation::AnswerAudit { .. }
+        | MarketOperation::PostState { .. }
+        | MarketOperation::OpenLeaves { .. }
+        | MarketOperation::RevealAnswers { .. }
+        | MarketOperation::MoveDispute { .. }
+        | MarketOperation::ShowUnit { .. } => &[true],
+        _ => &[false],
+    }
 }
 
 /// What happened in a block: a transaction that failed did nothing that counts.
@@ -170,15 +178,18 @@ impl Chain for NodeChain {
     fn submit(&self, operation: MarketOperation) -> Result<Outcome, ChainError> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut refused = Vec::new();
-        // What is no duty right now may be done all the same by whoever has tokens.
-        let ways: &[bool] = if may_be_a_duty(&operation) { &[true, false] } else { &[false] };
-        for free in ways {
+        for free in ways(&operation) {
             match self.send(&operation, *free)? {
                 Sent::Taken { id, until } => return self.outcome(id, until),
                 Sent::Refused { reason } => refused.push(reason),
             }
         }
         Err(ChainError(format!("refused: {}", refused.join("; "))))
+    }
+
+    fn transactions(&self, height: Height) -> Result<Vec<Transaction>, ChainError> {
+        let signed = self.rpc.transactions(height).map_err(told)?;
+        Ok(signed.into_iter().map(|signed| signed.transaction).collect())
     }
 
     fn tip(&self) -> Result<Final, ChainError> {

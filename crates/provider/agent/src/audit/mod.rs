@@ -13,7 +13,8 @@
 //! - Seals are opened in their phase alone, and only where the leaf is open.
 //! - One word per audit is on its way at a time. What the chain has taken is not said again while it shows
 //!   the same audit as before.
-//! - One segment is run at a time, of the audit that ends first.
+//! - One segment is run at a time, of the audit that ends first. Each audit fetches one at a time, whatever
+//!   others wait for: a provider that serves slowly keeps nobody from the segments of another one.
 //! - Whoever was not drawn is served nothing ([`Seen::serves`], [`Asked::share`]).
 //!
 //! The audit itself, its phases and its deadlines are `opengpu_verify::audit`, as the chain carries it out.
@@ -37,7 +38,7 @@ use opengpu_types::{
 use opengpu_verify::answer::Answer;
 use opengpu_verify::audit::{Audit, Phase, Reveal, Subject, Times};
 use opengpu_verify::dissection::Move;
-use opengpu_verify::trace::{Extent, Part};
+use opengpu_verify::trace::Part;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Before the end of a phase, so much is kept for the transaction; a quarter of the time to answer if that is
@@ -65,11 +66,7 @@ impl Seen {
         chain: ChainId,
         market: &MarketParameters,
     ) -> Option<Self> {
-        let commitment = lease.commitment?;
-        let extent = Extent { steps: commitment.steps, segments: commitment.segments };
-        let first = lease.from.map_or(SegmentIndex(0), |from| from.index);
-        let part = Part { extent, first, last: commitment.reached.index };
-        let subject = Subject { chain, lease: id, part };
+        let subject = Subject { chain, lease: id, part: Part::of(lease)? };
         let times = Times::of(&market.audits, market.objection);
         let audit = Audit::of(stored, (subject, times))?;
         Some(Self { provider: lease.provider, audit })
@@ -135,6 +132,21 @@ pub enum Word {
     Open(BTreeSet<SegmentIndex>),
     /// The provider posts the state before a segment.
     Post(SegmentIndex),
+}
+
+impl Word {
+    /// What it is, for people.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Answer(_) => "answer",
+            Self::Reveal(_) => "reveal",
+            Self::Move(Move::State(_)) => "state",
+            Self::Move(Move::Dispute(_)) => "dispute",
+            Self::Show { .. } => "show",
+            Self::Open(_) => "open",
+            Self::Post(_) => "post",
+        }
+    }
 }
 
 /// What happened.
@@ -406,7 +418,7 @@ struct Desk<'a> {
     account: Address,
     lease: LeaseId,
     now: Millis,
-    /// Whether something is fetched, run or looked into.
+    /// Whether something is run or looked into.
     busy: bool,
     effects: &'a mut Vec<Effect>,
 }
@@ -429,7 +441,7 @@ impl Case {
     }
 
     fn is_busy(&self) -> bool {
-        let runs = |it: &Progress| matches!(it, Progress::Fetching | Progress::Running { .. });
+        let runs = |it: &Progress| matches!(it, Progress::Running { .. });
         self.looking.is_some() || self.work.values().any(runs)
     }
 

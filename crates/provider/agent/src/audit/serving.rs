@@ -4,9 +4,8 @@
 //! end of the segment before it. So nothing of a lease that may still be audited is given to whoever asks:
 //! a verifier is given what it needs for the segments that it was drawn for, and no leaf but the one before.
 
-use opengpu_types::{
-    Address, Audit, AuditPhase, Class, Eyes, LeasePhase, ProgramKind, SegmentIndex, Spec,
-};
+use opengpu_types::{Address, Audit, AuditPhase, LeasePhase, SegmentIndex, Spec};
+use opengpu_verify::audit;
 
 /// How much of a lease is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +33,7 @@ impl Asked<'_> {
     /// What an account is given for a segment; nothing if none.
     pub fn share(&self, account: Address, index: SegmentIndex) -> Option<Share> {
         let Self { audits, spec, phase, audit } = self;
-        if !audits || !is_audited(spec) || matches!(phase, LeasePhase::Closed { .. }) {
+        if !audits || !audit::covers(spec) || matches!(phase, LeasePhase::Closed { .. }) {
             return Some(Share::All);
         }
         let audit = audit.filter(|audit| !matches!(audit.phase, AuditPhase::Decided(_)))?;
@@ -43,20 +42,13 @@ impl Asked<'_> {
     }
 }
 
-/// Whether a network that audits may audit such a task: a dispute makes a state and the input public, and the
-/// referee executes nothing but modules.
-fn is_audited(spec: &Spec) -> bool {
-    let kind = spec.requirements.kind;
-    (spec.class, kind, spec.eyes) == (Class::Exact, ProgramKind::Wasm, Eyes::Anyone)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture;
     use opengpu_crypto::Seed;
     use opengpu_types::{
-        Amount, AuditDuty, AuditSeat, CloseReason, Finding, List, Millis, Permille, Said,
+        Amount, AuditDuty, AuditSeat, Class, CloseReason, Finding, List, Millis, Permille, Said,
     };
 
     const VERIFIER: Address = Address::new([1; 20]);

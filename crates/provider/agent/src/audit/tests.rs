@@ -6,7 +6,7 @@ use opengpu_types::{ArtifactId, ChainId, Fault, Finding, Metered, Said as Told, 
 use opengpu_verify::audit::{self, Input as Rule};
 use opengpu_verify::dissection::{Dissection, Ended};
 use opengpu_verify::point::{End, Point};
-use opengpu_verify::trace::Emitted;
+use opengpu_verify::trace::{Emitted, Extent};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 

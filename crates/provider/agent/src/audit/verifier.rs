@@ -81,23 +81,21 @@ impl Case {
         Some(Word::Answer(replies.collect()))
     }
 
-    /// Fetches or runs the next of these.
+    /// Fetches and runs the next of these.
     fn work_on(&mut self, audit: &Audit, open: &[SegmentIndex], desk: &mut Desk<'_>) {
         let Desk { lease, now, .. } = *desk;
+        let mut fetching = self.work.values().any(|it| *it == Progress::Fetching);
         for index in open.iter().copied() {
-            if desk.busy {
-                return;
-            }
             let lacking = Progress::Lacking { until: Millis(0) };
             let progress = self.work.entry(index).or_insert(lacking);
             match *progress {
-                Progress::Lacking { until } if now >= until => {
+                Progress::Lacking { until } if !fetching && now >= until => {
                     *progress = Progress::Fetching;
                     let posted = audit.posted.contains(&index);
                     desk.effects.push(Effect::Fetch { lease, index, posted });
-                    desk.busy = true;
+                    fetching = true;
                 }
-                Progress::Here { before, until } if now >= until => {
+                Progress::Here { before, until } if !desk.busy && now >= until => {
                     *progress = Progress::Running { before };
                     desk.effects.push(Effect::Repeat { lease, index });
                     desk.busy = true;

@@ -20,17 +20,15 @@ pub struct Leaf {
     pub leaf: AuditLeaf,
 }
 
-/// Where leaves, states and units come from.
+/// Where leaves and states come from.
 pub trait Material {
     /// The leaf of a segment: of our own lease, or the one that we were served.
     fn leaf(&self, index: SegmentIndex) -> Option<Leaf>;
     /// The state after a segment of our own lease.
     fn state(&self, index: SegmentIndex) -> Option<Vec<u8>>;
-    /// The unit of a segment that is left of a dispute; the beginning if none is named.
-    fn unit(&self, index: SegmentIndex, unit: Option<u64>) -> Option<Unit>;
 }
 
-/// The operation of a word.
+/// The operation of a word; none for what is shown, which is [`evidence`].
 pub fn operation(lease: LeaseId, word: &Word, from: &dyn Material) -> Option<MarketOperation> {
     Some(match word {
         Word::Answer(replies) => {
@@ -51,9 +49,7 @@ pub fn operation(lease: LeaseId, word: &Word, from: &dyn Material) -> Option<Mar
         Word::Move(Move::Dispute(interval)) => {
             MarketOperation::MoveDispute { lease, said: DisputeMove::Dispute(*interval) }
         }
-        Word::Show { index, unit } => {
-            MarketOperation::ShowUnit { lease, unit: from.unit(*index, *unit)?.into() }
-        }
+        Word::Show { .. } => return None,
         Word::Open(indices) => {
             let leaves: Vec<_> =
                 indices.iter().map(|index| from.leaf(*index)).collect::<Option<_>>()?;
@@ -143,10 +139,6 @@ mod tests {
 
         fn state(&self, index: SegmentIndex) -> Option<Vec<u8>> {
             (index.0 == 3).then(|| b"s".to_vec())
-        }
-
-        fn unit(&self, _: SegmentIndex, _: Option<u64>) -> Option<Unit> {
-            None
         }
     }
 

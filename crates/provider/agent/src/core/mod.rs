@@ -381,7 +381,23 @@ impl Core {
     }
 
     fn next_beat(&self) -> Option<Millis> {
-        self.is_working().then(|| self.heard.plus(self.beat()).max(self.own.rest))
+        let working = self.is_working().then(|| self.beat());
+        let every = earlier(working, self.readiness())?;
+        Some(self.heard.plus(every).max(self.own.rest))
+    }
+
+    /// How often it says that it is there without work: only who was heard of lately verifies, and is paid
+    /// for that.
+    fn readiness(&self) -> Option<Millis> {
+        let audits = &self.settings.market.audits;
+        let active = self.provider.as_ref()?.status == ProviderStatus::Active;
+        // It is free in the second half of that time, and wants some time to get there.
+        let often = Millis(audits.lately.0.saturating_mul(2).checked_div(3)?);
+        (audits.are_on() && active && self.is_announced()).then_some(often)
+    }
+
+    fn is_ready_due(&self) -> bool {
+        self.readiness().is_some_and(|often| self.now.since(self.heard) >= often)
     }
 
     /// Whether leases are taken, what is offered, and heartbeats.
@@ -404,7 +420,8 @@ impl Core {
             ProviderStatus::Silent { draining } => draining || !wanted,
             _ => false,
         };
-        let beats = (returns || self.is_due() && self.is_working()) && !self.is_heard_soon();
+        let due = self.is_due() && self.is_working() || self.is_ready_due();
+        let beats = (returns || due) && !self.is_heard_soon();
         let operation = if beats && self.now >= self.own.rest {
             self.own.beating = true;
             MarketOperation::Heartbeat

@@ -20,13 +20,13 @@ const LONGER: &[u8] = b"opengpu:\n30000000\n";
 const PATIENT: Millis = Millis(120_000);
 
 /// A relay that ends with its test.
-struct Meeting {
+pub(crate) struct Meeting {
     relay: Option<Relay>,
     runtime: Runtime,
 }
 
 impl Meeting {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let listen = "127.0.0.1:0".parse().unwrap();
         let setup = RelaySetup { listen, tls: None, rate: None };
         let runtime = Runtime::new().unwrap();
@@ -35,7 +35,7 @@ impl Meeting {
     }
 
     /// A provider that is found through it, and takes so many times the usual rate.
-    fn provider(&self, scene: &Scene, number: u8, folder: &Path, times: u128) -> Agent {
+    pub(crate) fn provider(&self, scene: &Scene, number: u8, folder: &Path, times: u128) -> Agent {
         let relay = Some(self.relay.as_ref().unwrap().url().clone());
         let setup = Setup { number, relay, times, turn: 0, devices: 1 };
         let agent = start_with(&scene.chain, setup, folder, Owner::default());

@@ -9,6 +9,7 @@
     reason = "a test stops where it fails"
 )]
 
+mod audited;
 mod client;
 mod devices;
 mod holders;
@@ -17,6 +18,11 @@ mod owners;
 mod readers;
 mod village;
 
+use audited::{
+    a_verifier_that_dies_between_seal_and_reveal_goes_on_from_its_disk,
+    an_honest_run_is_repeated_by_others_upheld_and_they_are_paid,
+    whoever_is_gone_when_leaves_are_to_be_opened_is_refuted,
+};
 use client::{Client, SEGMENTS};
 use devices::{
     a_device_that_is_taken_away_gives_its_lease_back_and_the_offer_follows,
@@ -85,6 +91,9 @@ tests!(
     two_leases_run_at_once_each_on_its_own_device_also_after_a_restart,
     a_device_that_is_taken_away_gives_its_lease_back_and_the_offer_follows,
     whom_the_eyes_of_a_task_allow_runs_a_segment_again_and_nobody_else,
+    an_honest_run_is_repeated_by_others_upheld_and_they_are_paid,
+    a_verifier_that_dies_between_seal_and_reveal_goes_on_from_its_disk,
+    whoever_is_gone_when_leaves_are_to_be_opened_is_refuted,
 );
 
 fn main() -> ExitCode {
@@ -181,7 +190,12 @@ struct Scene {
 impl Scene {
     /// Without a provider.
     fn empty() -> Self {
-        let (chain, folder) = (Village::start(), tempfile::tempdir().unwrap());
+        Self::on(Village::start())
+    }
+
+    /// On this chain, without a provider.
+    fn on(chain: Running) -> Self {
+        let folder = tempfile::tempdir().unwrap();
         let (client, owner) = (Client::new(), Owner::default());
         Self { client, owner, folder, agent: None, chain }
     }

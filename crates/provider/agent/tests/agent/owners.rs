@@ -6,7 +6,7 @@ use opengpu_agent::chain::{Chain, ChainError, Final};
 use opengpu_agent::core::Stage;
 use opengpu_types::{
     Address, Amount, ChainId, CloseReason, Entry, Height, Key, MarketOperation, MarketParameters,
-    Outcome,
+    Outcome, Transaction,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,6 +52,11 @@ impl Chain for Hanging {
     fn tip(&self) -> Result<Final, ChainError> {
         self.wait();
         self.account.tip()
+    }
+
+    fn transactions(&self, height: Height) -> Result<Vec<Transaction>, ChainError> {
+        self.wait();
+        self.account.transactions(height)
     }
 
     fn next(&self, after: Height, patience: Duration) -> Result<Option<Final>, ChainError> {

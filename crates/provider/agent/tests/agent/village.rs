@@ -15,6 +15,7 @@ use opengpu_types::{
     SignedTransaction, Task, TaskId, Text, Transaction, TransactionId, TreasuryStream,
     ValidatorKeys, View, Weight,
 };
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -32,7 +33,7 @@ pub(crate) fn person(seed: u8) -> Keypair {
     Keypair::ed25519([seed; 32])
 }
 
-fn parameters() -> Parameters {
+fn parameters(market: MarketParameters) -> Parameters {
     Parameters {
         epoch_blocks: 32,
         seats: 4,
@@ -50,7 +51,7 @@ fn parameters() -> Parameters {
         jail: Millis(10_000),
         reporter_share: permille(100),
         emission: Emission { first_year: Amount::whole(1_000_000), kept: permille(850) },
-        market: MarketParameters::LOCAL,
+        market,
     }
 }
 
@@ -67,7 +68,7 @@ fn validator(number: u8) -> GenesisValidator {
     GenesisValidator { operator, keys, host, commission, stake: Amount::whole(1_000) }
 }
 
-fn genesis() -> Genesis {
+fn genesis(market: MarketParameters) -> Genesis {
     let people = (0..4).map(|number| 100 + number).chain(1..10);
     let allocations = people.map(|seed| {
         let account = person(seed).address();
@@ -78,7 +79,7 @@ fn genesis() -> Genesis {
         name: Text::new("test").unwrap(),
         time: START,
         rules: RuleVersion(1),
-        parameters: parameters(),
+        parameters: parameters(market),
         allocations: List::new(allocations.collect()).unwrap(),
         treasury: TreasuryStream {
             account: person(1).address(),
@@ -99,6 +100,8 @@ struct Ledger {
     time: Millis,
     view: View,
     blocks: Vec<Final>,
+    /// What was said in each block.
+    said: BTreeMap<Height, Vec<Transaction>>,
     waiting: Vec<(u64, Keypair, MarketOperation)>,
     done: Vec<(u64, TransactionId, Outcome)>,
     tickets: u64,
@@ -128,7 +131,7 @@ impl Ledger {
         let waiting = std::mem::take(&mut self.waiting);
         let mut execution = Execution::new(&self.state, context);
         execution.begin(&self.genesis).unwrap();
-        let mut nonces: std::collections::BTreeMap<Address, u64> = Default::default();
+        let mut nonces = BTreeMap::<Address, u64>::new();
         for (ticket, key, operation) in waiting {
             let account = Overlay::new(&self.state).find::<tables::Accounts>(key.address());
             let nonce = account.unwrap().map_or(0, |account| account.nonce.0);
@@ -137,12 +140,14 @@ impl Ledger {
             let ended = [Amount::ZERO, Amount::ONE].into_iter().find_map(|most| {
                 let signed = sign(&key, nonce + *more, context.height, most, operation.clone());
                 match execution.apply(&signed) {
-                    Ok(receipt) => Some((signed.transaction.id(CHAIN), receipt.outcome)),
+                    Ok(receipt) => Some((signed.transaction, receipt.outcome)),
                     Err(Rejection::Invalid(_)) => None,
                     Err(Rejection::Halt(halt)) => panic!("{halt}"),
                 }
             });
-            let (id, outcome) = ended.unwrap_or_else(|| panic!("no block takes {operation:?}"));
+            let (said, outcome) = ended.unwrap_or_else(|| panic!("no block takes {operation:?}"));
+            let id = said.id(CHAIN);
+            self.said.entry(context.height).or_default().push(said);
             *more += 1;
             self.done.push((ticket, id, outcome));
         }
@@ -200,13 +205,19 @@ impl Drop for Running {
 
 impl Village {
     pub(crate) fn start() -> Running {
+        Self::start_with(MarketParameters::LOCAL)
+    }
+
+    /// With another market.
+    pub(crate) fn start_with(market: MarketParameters) -> Running {
         let ledger = Ledger {
-            genesis: genesis(),
+            genesis: genesis(market),
             state: Memory::default(),
             height: Height(0),
             time: START,
             view: View(0),
             blocks: Vec::new(),
+            said: BTreeMap::new(),
             waiting: Vec::new(),
             done: Vec::new(),
             tickets: 0,
@@ -262,6 +273,16 @@ impl Village {
         Overlay::new(&self.lock().state).find::<tables::Providers>(key.address()).unwrap()
     }
 
+    pub(crate) fn balance(&self, key: &Keypair) -> Amount {
+        let account = Overlay::new(&self.lock().state).find::<tables::Accounts>(key.address());
+        account.unwrap().map_or(Amount::ZERO, |account| account.balance)
+    }
+
+    pub(crate) fn entry(&self, key: &Key) -> Option<Entry> {
+        let ledger = self.lock();
+        ledger.state.iter().find(|(found, _)| *found == key).map(|(_, entry)| entry.clone())
+    }
+
     pub(crate) fn events(&self) -> Vec<Event> {
         self.lock().blocks.iter().flat_map(|block| block.events.clone()).collect()
     }
@@ -295,12 +316,11 @@ impl Chain for Account {
     }
 
     fn parameters(&self) -> Result<MarketParameters, ChainError> {
-        Ok(MarketParameters::LOCAL)
+        Ok(self.village.lock().genesis.parameters.market)
     }
 
     fn entry(&self, key: &Key) -> Result<Option<Entry>, ChainError> {
-        let ledger = self.village.lock();
-        Ok(ledger.state.iter().find(|(found, _)| *found == key).map(|(_, entry)| entry.clone()))
+        Ok(self.village.entry(key))
     }
 
     fn submit(&self, operation: MarketOperation) -> Result<Outcome, ChainError> {
@@ -311,6 +331,10 @@ impl Chain for Account {
     fn tip(&self) -> Result<Final, ChainError> {
         let ledger = self.village.lock();
         Ok(Final { height: ledger.height, time: ledger.time, events: Vec::new() })
+    }
+
+    fn transactions(&self, height: Height) -> Result<Vec<Transaction>, ChainError> {
+        Ok(self.village.lock().said.get(&height).cloned().unwrap_or_default())
     }
 
     fn next(&self, after: Height, patience: Duration) -> Result<Option<Final>, ChainError> {

@@ -39,11 +39,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use opengpu_crypto::Seed;
 use opengpu_types::{
-    Address, ChainId, Challenger, Finding, LeaseId, Millis, Segment, SegmentIndex,
+    Address, ChainId, Challenger, Class, Eyes, Finding, LeaseId, Millis, ProgramKind, Said,
+    Segment, SegmentIndex, Spec,
 };
 
 use crate::dissection::Dissection;
 use crate::trace::Part;
+
+/// Whether what such a task leads to can be audited: a dispute makes a state and the input public, and the
+/// referee executes nothing but modules.
+pub fn covers(spec: &Spec) -> bool {
+    spec.class == Class::Exact
+        && spec.requirements.kind == ProgramKind::Wasm
+        && spec.eyes == Eyes::Anyone
+        && spec.segments > 0
+}
 
 /// What an audit is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,6 +200,13 @@ impl Audit {
     /// Who was drawn so far: others are to be drawn among those who were not, as long as there are enough.
     pub fn known(&self) -> impl Iterator<Item = Address> {
         self.seats.iter().map(|seat| seat.verifier)
+    }
+
+    /// Who has agreed to all that it was drawn for in the running draw: where there are not enough others,
+    /// these are the ones who are there and have nothing open.
+    pub fn proven(&self) -> impl Iterator<Item = Address> {
+        let agreed = |seat: &&Seat| seat.duties.iter().all(|duty| duty.said == Said::Agreed);
+        self.running().filter(agreed).map(|seat| seat.verifier)
     }
 
     /// Those of the running draw.

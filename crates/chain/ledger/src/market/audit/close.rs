@@ -11,9 +11,9 @@ use crate::{
 use opengpu_market::reputation;
 use opengpu_types::{
     Address, Amount, Audit as Stored, Challenger, CloseReason, Event, Fault, Finding, LeaseId,
-    LeasePhase, Task, Verdict,
+    LeasePhase, Said, Task, Verdict,
 };
-use opengpu_verify::{audit::Tally, trace::Part};
+use opengpu_verify::trace::Part;
 use std::collections::BTreeMap;
 
 /// What an audit means for the settlement of its lease.
@@ -45,7 +45,7 @@ impl<S: State> Market<'_, S> {
         };
         let most = lease_of(task, id.number)?.most;
         let tally = audit.tally();
-        let lost = self.release_pledges(id, audit, &tally)?;
+        let lost = self.release_pledges(id, audit)?;
         let objection = audit.objected && finding == Finding::Upheld;
         let lock = if objection { self.forfeit_lock(task)? } else { Amount::ZERO };
         let (verdict, finder) = match finding {
@@ -76,19 +76,14 @@ impl<S: State> Market<'_, S> {
 
     /// Gives pledges back, but for those of verifiers that objected wrongly: these are burned, so that nobody
     /// gains when somebody errs. Says how much that was.
-    fn release_pledges(
-        &mut self,
-        id: LeaseId,
-        audit: &Audit,
-        tally: &BTreeMap<Address, Tally>,
-    ) -> Result<Amount, Halt> {
+    fn release_pledges(&mut self, id: LeaseId, audit: &Audit) -> Result<Amount, Halt> {
         let range = || Corruption::OutOfRange("the pledge of a verifier");
         let mut lost = Amount::ZERO;
         for seat in &audit.seats {
             let mut provider = self.state.must::<Providers>(seat.verifier)?;
             provider.audits.remove_sorted(&id);
             provider.locked = provider.locked.minus(seat.pledge).ok_or_else(range)?;
-            let wrong = tally.get(&seat.verifier).is_some_and(|tally| tally.forfeited > 0);
+            let wrong = seat.duties.iter().any(|duty| duty.said == Said::Dismissed);
             if wrong {
                 Flows::add(&mut self.state.flows.burned, seat.pledge)?;
                 lost = lost.plus(seat.pledge).ok_or_else(range)?;

@@ -1,7 +1,7 @@
 //! What a party of an audit may say free of fees: it did not ask to be drawn or disputed, may have no
 //! tokens, and each thing is said once.
 
-use super::{Audit, Phase, Subject, Times, part_of};
+use super::{Audit, Part, Phase, Subject, Times};
 use crate::{
     error::Halt,
     execution::BlockContext,
@@ -20,7 +20,7 @@ pub(in crate::market) fn is_duty<S: State>(
 ) -> Result<bool, Halt> {
     let Some(task) = state.view::<Tasks>(id.task)? else { return Ok(false) };
     let Some(lease) = task.leases.get(usize::from(id.number)) else { return Ok(false) };
-    let (LeasePhase::Audited { .. }, Some(part)) = (lease.phase, part_of(lease)) else {
+    let (LeasePhase::Audited { .. }, Some(part)) = (lease.phase, Part::of(lease)) else {
         return Ok(false);
     };
     let market = state.must_view::<Params>(())?.market;

@@ -32,15 +32,14 @@ use crate::{
 };
 use opengpu_crypto::{Seed, hash, seed};
 use opengpu_types::{
-    Address, Amount, Audit as Stored, AuditPhase, Class, CloseReason, Digest, Event, Eyes, Height,
-    Key, Lease, LeaseId, LeasePhase, List, Millis, ProgramKind, Provider, ProviderStatus,
-    SegmentIndex, Task,
+    Address, Amount, Audit as Stored, AuditPhase, CloseReason, Digest, Event, Height, Key, Lease,
+    LeaseId, LeasePhase, List, Millis, ProgramKind, Provider, ProviderStatus, Task,
 };
 use opengpu_verify::{
-    audit::{Audit, Input, Phase, Subject, Times},
+    audit::{self, Audit, Input, Phase, Subject, Times},
     draw::{self, Candidate, Occasion},
     ladder::Rung,
-    trace::{Extent, Part},
+    trace::Part,
 };
 use std::collections::BTreeSet;
 
@@ -57,14 +56,6 @@ const AGAIN: Millis = Millis(250);
 /// Domain of where and at whom is looked.
 const LOOK: &str = "opengpu/audit/look/v1";
 
-/// What a lease ran of a run.
-pub(super) fn part_of(lease: &Lease) -> Option<Part> {
-    let commitment = lease.commitment?;
-    let extent = Extent { steps: commitment.steps, segments: commitment.segments };
-    let first = lease.from.map_or(SegmentIndex(0), |from| from.index);
-    Some(Part { extent, first, last: commitment.reached.index })
-}
-
 /// The root that a lease is committed to.
 fn root_of(lease: &Lease) -> Result<Digest, Corruption> {
     let commitment = lease.commitment.ok_or(Corruption::OutOfRange("an audit of nothing"))?;
@@ -74,12 +65,7 @@ fn root_of(lease: &Lease) -> Result<Digest, Corruption> {
 impl<S: State> Market<'_, S> {
     /// Whether what this task leads to is audited where audits are on.
     pub(super) fn is_audited(&self, task: &Task) -> bool {
-        let spec = &task.spec;
-        self.parameters.audits.are_on()
-            && spec.class == Class::Exact
-            && spec.requirements.kind == ProgramKind::Wasm
-            && spec.eyes == Eyes::Anyone
-            && spec.segments > 0
+        self.parameters.audits.are_on() && audit::covers(&task.spec)
     }
 
     /// A commitment waits for the beacon that says whether it is audited, and by whom.
@@ -117,7 +103,7 @@ impl<S: State> Market<'_, S> {
     fn known(&self, id: LeaseId, task: &Task) -> Result<(Subject, Times), Halt> {
         let range = || Corruption::OutOfRange("the subject of an audit");
         let lease = task.leases.get(usize::from(id.number)).ok_or_else(range)?;
-        let part = part_of(lease).ok_or_else(range)?;
+        let part = Part::of(lease).ok_or_else(range)?;
         let subject = Subject { chain: self.context.chain, lease: id, part };
         Ok((subject, Times::of(&self.parameters.audits, self.parameters.objection)))
     }
@@ -218,7 +204,10 @@ impl<S: State> Market<'_, S> {
         let seed = self.audit_seed(id, &lease, height, Occasion::Others)?;
         let mut excluded: BTreeSet<_> = audit.known().collect();
         excluded.extend([lease.provider, task.client]);
-        let verifiers = self.verifiers(&seed, &excluded, OTHERS)?;
+        let mut verifiers = self.verifiers(&seed, &excluded, OTHERS)?;
+        // In a small network there is nobody else, and one that is away must not decide for all.
+        let found = u32::try_from(verifiers.len()).unwrap_or(u32::MAX);
+        verifiers.extend(self.drawn_among(&seed, audit.proven(), OTHERS.saturating_sub(found))?);
         let drawn = audit.draw_others(seed, &verifiers, self.now());
         drawn.map_err(|_| Corruption::OutOfRange("the phase of an audit"))?;
         self.seat(id, &mut audit)?;
@@ -284,9 +273,20 @@ impl<S: State> Market<'_, S> {
             .collect();
         found.sort_unstable();
         found.truncate(MOST_LOOKED);
-        self.state.need(found.iter().map(|(_, provider)| Key::Provider(*provider)))?;
+        self.drawn_among(seed, found.into_iter().map(|(_, provider)| provider), most)
+    }
+
+    /// Up to so many verifiers, drawn by stake among these, as far as they can be drawn.
+    fn drawn_among(
+        &self,
+        seed: &Seed,
+        among: impl Iterator<Item = Address>,
+        most: u32,
+    ) -> Result<Vec<Address>, Halt> {
+        let among: Vec<_> = among.collect();
+        self.state.need(among.iter().map(|provider| Key::Provider(*provider)))?;
         let mut candidates = Vec::new();
-        for (_, address) in found {
+        for address in among {
             let Some(provider) = self.state.view::<Providers>(address)? else { continue };
             if self.may_verify(provider) {
                 candidates.push(Candidate { provider: address, stake: provider.stake });

@@ -7,10 +7,10 @@ use crate::{
     state::State,
     table::tables::Providers,
 };
-use opengpu_crypto::{Digest, MerkleProof};
+use opengpu_crypto::Digest;
 use opengpu_types::{
-    Address, ArtifactId, AuditLeaf, AuditReply, AuditReveal, Challenger, DisputeMove, Failure,
-    Fault, Finding, Lease, LeaseId, LeasePhase, Segment, Task, Unit,
+    Address, ArtifactId, AuditLeaf, AuditReply, AuditReveal, Challenger, DisputeMove, Event,
+    Failure, Fault, Finding, Lease, LeaseId, LeasePhase, Segment, Task, Unit,
 };
 use opengpu_verify::{
     answer::Answer,
@@ -38,16 +38,12 @@ impl Hearing {
 
     /// A leaf that is under the root of the lease.
     fn opened(&self, tree: Digest, leaf: &AuditLeaf) -> Result<Segment, Failure> {
-        let (part, segment) = (self.audit.subject.part, leaf.segment);
-        let place = |index| part.place(index).ok_or(Failure::BadLeaf);
-        let count = place(part.last)?.checked_add(1).ok_or(Failure::BadLeaf)?;
-        let (index, siblings) = (place(segment.index)?, leaf.siblings.to_vec());
-        let proof = MerkleProof { index, count, siblings };
-        let owner = Owner { task: self.id.task.0, provider: self.lease.provider };
         let root = root_of(&self.lease).map_err(|_| Failure::BadLeaf)?;
-        let opening = Opening { part, segment, tree, proof };
+        let owner = Owner { task: self.id.task.0, provider: self.lease.provider };
+        let opening =
+            Opening::shown(self.audit.subject.part, tree, leaf).ok_or(Failure::BadLeaf)?;
         let fits = opening.verify(&owner, self.lease.from.as_ref(), &root);
-        if fits { Ok(segment) } else { Err(Failure::BadLeaf) }
+        if fits { Ok(leaf.segment) } else { Err(Failure::BadLeaf) }
     }
 
     /// Whether the commitment says something else of the end than its last leaf.
@@ -136,7 +132,10 @@ impl<S: State> Market<'_, S> {
         if ArtifactId::of(state) != before.state {
             return Err(Failure::BadLeaf.into());
         }
-        self.hear_input(hearing, Input::Posted { before })
+        let segment = before.index.0.saturating_add(1);
+        self.hear_input(hearing, Input::Posted { before })?;
+        self.tell(Event::StatePosted { lease: id, segment });
+        Ok(())
     }
 
     pub(in crate::market) fn open_leaves(
