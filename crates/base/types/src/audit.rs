@@ -54,7 +54,7 @@ impl AuditParameters {
     /// For networks on one machine: everything happens within seconds. Who is there answers at once; the times
     /// are for those who are begun again, and for machines with much else to do.
     pub const LOCAL: Self = Self {
-        segments: 0,
+        segments: 12,
         answering: Millis(15_000),
         posting: Millis(8_000),
         opening: Millis(8_000),
@@ -66,6 +66,9 @@ impl AuditParameters {
         fees: Permille::constant(200),
         pledge: Amount(100_000_000_000_000_000),
     };
+
+    /// Nothing is audited.
+    pub const OFF: Self = Self { segments: 0, ..Self::LOCAL };
 
     /// Whether anything is audited.
     pub const fn are_on(&self) -> bool {

@@ -101,6 +101,9 @@ impl MarketParameters {
         dollar: Amount::whole(2),
         audits: AuditParameters::LOCAL,
     };
+
+    /// The same where nothing is audited.
+    pub const UNAUDITED: Self = Self { audits: AuditParameters::OFF, ..Self::LOCAL };
 }
 
 /// Parameters of a network.

@@ -325,7 +325,7 @@ pub(crate) mod tests {
             jail: Millis(10_000),
             reporter_share: permille(50),
             emission: Emission { first_year: Amount::whole(1_000_000), kept: permille(850) },
-            market: MarketParameters::LOCAL,
+            market: MarketParameters::UNAUDITED,
         }
     }
 

@@ -212,7 +212,7 @@ impl Chain for Paper {
     }
 
     fn parameters(&self) -> Result<MarketParameters, ChainError> {
-        Ok(MarketParameters::LOCAL)
+        Ok(MarketParameters::UNAUDITED)
     }
 
     fn entry(&self, key: &Key) -> Result<Option<Entry>, ChainError> {

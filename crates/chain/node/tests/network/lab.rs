@@ -103,7 +103,7 @@ fn parameters() -> Parameters {
         jail: Millis(60_000),
         reporter_share: permille(50),
         emission: Emission { first_year: Amount::whole(100_000), kept: permille(900) },
-        market: MarketParameters::LOCAL,
+        market: MarketParameters::UNAUDITED,
     }
 }
 

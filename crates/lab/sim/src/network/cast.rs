@@ -133,7 +133,7 @@ fn parameters(members: usize, epoch_blocks: u64, missed_limit: u16) -> Parameter
         jail: Millis(20_000),
         reporter_share: permille(50),
         emission: Emission { first_year: Amount::whole(100_000), kept: permille(900) },
-        market: MarketParameters::LOCAL,
+        market: MarketParameters::UNAUDITED,
     }
 }
 

@@ -47,7 +47,7 @@ fn parameters() -> Parameters {
             bidding: Millis(12_000),
             opening: Millis(10_000),
             grace: Millis(12_000),
-            ..MarketParameters::LOCAL
+            ..MarketParameters::UNAUDITED
         },
     }
 }

@@ -33,7 +33,7 @@ fn settings() -> Settings {
         policy: fixture::policy(),
         contact: fixture::contact(),
         offers: fixture::policy().offers(&[fixture::device()]).unwrap(),
-        market: MarketParameters::LOCAL,
+        market: MarketParameters::UNAUDITED,
         brief: Millis(10_000),
         boundary: Millis(4_000),
     }

@@ -205,7 +205,7 @@ impl Drop for Running {
 
 impl Village {
     pub(crate) fn start() -> Running {
-        Self::start_with(MarketParameters::LOCAL)
+        Self::start_with(MarketParameters::UNAUDITED)
     }
 
     /// With another market.

@@ -305,7 +305,7 @@ fn who_is_audited_rarely_loses_as_much_of_its_stake_as_that_is_worth() {
 
 #[test]
 fn where_audits_are_off_a_commitment_is_upheld_when_the_time_to_object_is_over() {
-    let court = Court::committed(Lie::Steps, Kind::Honest, AuditParameters::LOCAL);
+    let court = Court::committed(Lie::Steps, Kind::Honest, AuditParameters::OFF);
     assert!(court.stored().is_none());
     let phase = court.bazaar.lease(court.task(), 0).phase;
     assert!(matches!(phase, LeasePhase::Committed { .. }));

@@ -149,7 +149,7 @@ impl Agent {
             contact: goods::contact(),
             offers: policy.offers(&[device]).expect("one device and a rate"),
             policy,
-            market: MarketParameters::LOCAL,
+            market: MarketParameters::UNAUDITED,
             brief: Millis(10_000),
             boundary: Millis(4_000),
         };
