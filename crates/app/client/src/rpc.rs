@@ -6,16 +6,16 @@
 
 use crate::api::{
     AccountInfo, Batch, BlockInfo, DelegationInfo, EpochInfo, ParametersInfo, Problem, ReceiptPage,
-    StateInfo, Status, Submission, SupplyInfo, TransactionInfo, ValidatorList, hex_text, paths,
+    StateInfo, Status, Submission, SupplyInfo, TransactionInfo, TransactionPage, ValidatorList,
+    hex_text, paths,
 };
-use commonware_codec::{DecodeExt as _, Encode as _};
+use commonware_codec::{DecodeExt as _, Encode as _, Read};
 use opengpu_types::{
-    Address, Entry, Epoch, Height, Key, Receipt, SignedTransaction, TransactionId,
+    Address, Block, Entry, Epoch, Height, Key, Receipt, SignedTransaction, TransactionId,
 };
 use serde::de::DeserializeOwned;
 use std::{
-    io::Read,
-    thread,
+    io, thread,
     time::{Duration, Instant},
 };
 use ureq::{Agent, Body, http};
@@ -212,11 +212,7 @@ impl Rpc {
         let path = paths::RECEIPTS.replace("{height}", &height.to_string());
         let mut receipts = Vec::new();
         loop {
-            let page = format!("{path}?from={}", receipts.len());
-            let bytes = self.patiently(|| self.get_once(&page))?;
-            let page = ReceiptPage::decode(bytes).map_err(|error| {
-                self.foreign(format!("the receipts cannot be decoded: {error}"))
-            })?;
+            let page: ReceiptPage = self.page_of(&path, receipts.len())?;
             if page.is_empty() {
                 return Ok(receipts);
             }
@@ -227,6 +223,22 @@ impl Rpc {
                     return Err(self.foreign("these are not the receipts of the block".to_owned()));
                 }
                 receipts.push(receipt);
+            }
+        }
+    }
+
+    /// The transactions of a final block, in the sequence in which they were executed.
+    pub fn transactions(&self, height: Height) -> Result<Vec<SignedTransaction>, RpcError> {
+        let path = paths::BLOCK_TRANSACTIONS.replace("{height}", &height.to_string());
+        let mut transactions = Vec::new();
+        loop {
+            let page: TransactionPage = self.page_of(&path, transactions.len())?;
+            if page.is_empty() {
+                return Ok(transactions);
+            }
+            transactions.extend(page.into_vec());
+            if transactions.len() > Block::MAX_TRANSACTIONS {
+                return Err(self.foreign("no block has so many transactions".to_owned()));
             }
         }
     }
@@ -315,7 +327,7 @@ impl Rpc {
     pub(crate) fn open_stream(
         &self,
         after: Option<Height>,
-    ) -> Result<impl Read + Send + 'static, RpcError> {
+    ) -> Result<impl io::Read + Send + 'static, RpcError> {
         let url = format!("{}{}", self.url, paths::STREAM);
         let request = self.agent.get(&url).header("accept", "text/event-stream");
         // A stream has no end, so it is limited by its silence alone.
@@ -329,6 +341,13 @@ impl Rpc {
             return Ok(response.into_body().into_reader());
         }
         Err(self.refusal(&url, response))
+    }
+
+    /// A page of what a block has, from a place on.
+    fn page_of<T: Read<Cfg = ()>>(&self, path: &str, from: usize) -> Result<T, RpcError> {
+        let page = format!("{path}?from={from}");
+        let bytes = self.patiently(|| self.get_once(&page))?;
+        T::decode(bytes).map_err(|error| self.foreign(format!("it cannot be decoded: {error}")))
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, RpcError> {

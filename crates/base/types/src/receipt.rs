@@ -450,6 +450,8 @@ pub enum Event {
     /// An audit ended: how it stood then, what its verifiers were paid out of the pay of the lease, and what
     /// they and the client lost by objections that were wrong.
     AuditClosed { lease: LeaseId, audit: Boxed<Audit>, fees: Amount, forfeited: Amount },
+    /// The state from which a drawn segment is repeated is on chain: nobody lacks it any more.
+    StatePosted { lease: LeaseId, segment: u32 },
 }
 
 codec_enum!(Event {
@@ -501,6 +503,7 @@ codec_enum!(Event {
     45 => PastClosed { provider, reason },
     46 => AuditDrawn { lease, draw, verifiers },
     47 => AuditClosed { lease, audit, fees, forfeited },
+    48 => StatePosted { lease, segment },
 });
 
 /// Record of one transaction, or of what the block did by itself.

@@ -19,7 +19,7 @@ use opengpu_ledger::genesis_seats;
 use opengpu_light::{Link, Presence, ReceiptBundle, StateBundle, StateProof, Trust};
 use opengpu_node::{DataError, NodeConfig, NodeError, NodeKeys, run_until};
 use opengpu_types::{
-    Address, Amount, Authorization, ChainId, Entry, Epoch, Height, Key, List, Millis, Nonce,
+    Address, Amount, Authorization, Block, ChainId, Entry, Epoch, Height, Key, List, Millis, Nonce,
     Operation, SignedTransaction, Text, Transaction, TransactionId,
 };
 use rand::{SeedableRng as _, rngs::StdRng};
@@ -139,6 +139,18 @@ fn assert_state_holds(network: &DevNetwork, rpc: &Rpc, key: Key) -> StateBundle 
     bundle
 }
 
+/// The block of a transaction has it, as it was signed, where its receipt says.
+fn assert_in_its_block(network: &DevNetwork, rpc: &Rpc, bundle: &ReceiptBundle) {
+    let (chain, header) = (network.genesis.chain, &bundle.finalized.header);
+    let transactions = rpc.transactions(header.height).unwrap();
+    assert_eq!(Block::transactions_root(&transactions), header.transactions);
+    let place = usize::try_from(bundle.receipt.index).unwrap() - 1;
+    assert_eq!(Some(transactions[place].transaction.id(chain)), bundle.receipt.transaction);
+    assert_eq!(rpc.transactions(Height(9_999_999)).unwrap_err().code(), Some("not-found"));
+    let beyond = format!("GET /v1/blocks/{}/transactions?from=9", header.height);
+    assert!(raw(rpc, &beyond).contains("content-length: 1\r\n"), "an empty list");
+}
+
 /// Whoever knows the seats of a later epoch gets, and needs, only the steps since then.
 fn assert_short_from_a_checkpoint(network: &DevNetwork, rpc: &Rpc, whole: &ReceiptBundle) {
     let rng = &mut StdRng::seed_from_u64(1);
@@ -183,6 +195,8 @@ fn numbers_are_told_and_strange_requests_are_problems() {
         ("DELETE /v1/status", "400", "bad-request"),
         ("GET /v1/accounts/me", "400", "bad-request"),
         ("GET /v1/blocks/-1", "400", "bad-request"),
+        ("GET /v1/blocks/latest/transactions", "400", "bad-request"),
+        ("GET /v1/blocks/1/transactions?from=-1", "400", "bad-request"),
         ("GET /v1/state/0x00?proof=perhaps", "400", "bad-request"),
         ("GET /v1/transactions/0x00", "400", "bad-request"),
         ("POST /v1/transactions", "400", "bad-request"),
@@ -232,6 +246,7 @@ fn a_transfer_over_http_is_final_provable_offline_and_survives_a_restart() {
     let bundle = assert_receipt_holds(&network, &node.rpc, second);
     assert!(bundle.steps.len() >= 2, "the steps of the epochs are in the bundle");
     assert_receipt_holds(&network, &node.rpc, first);
+    assert_in_its_block(&network, &node.rpc, &bundle);
     assert_short_from_a_checkpoint(&network, &node.rpc, &bundle);
     let mut other = trust(&network);
     other.chain = ChainId(1);

@@ -100,6 +100,7 @@ impl From<&Event> for EventInfo {
             "key-changed" => KeyChanged { account, key },
             "audit-drawn" => AuditDrawn { lease, draw, verifiers },
             "audit-closed" => AuditClosed { lease, audit, fees, forfeited },
+            "state-posted" => StatePosted { lease, segment },
         )
     }
 }

@@ -32,5 +32,5 @@ pub use form::{HexError, digest_from_text, hex_from_text, hex_text};
 pub use problem::{PROBLEM_TYPE, Problem, codes};
 pub use transaction::{
     Batch, MAX_BATCH, MAX_BODY, OutcomeName, Progress, ReceiptPage, Submission, SubmissionStatus,
-    TransactionInfo,
+    TransactionInfo, TransactionPage,
 };

@@ -18,6 +18,9 @@ pub const BLOCK: &str = "/v1/blocks/{height}";
 pub const RECEIPTS: &str = "/v1/blocks/{height}/receipts";
 /// One receipt of a final block, also the block's own, as [`RECEIPT`] gives that of a transaction.
 pub const BLOCK_RECEIPT: &str = "/v1/blocks/{height}/receipts/{index}";
+/// Signed transactions of a final block from `?from=INDEX` on, a page of them as bytes, in the sequence in
+/// which they were executed; an empty page is the end.
+pub const BLOCK_TRANSACTIONS: &str = "/v1/blocks/{height}/transactions";
 /// All candidates, with their seats in this epoch and the next.
 pub const VALIDATORS: &str = "/v1/validators";
 /// The seats of an epoch, or of the `current` one.

@@ -17,6 +17,9 @@ pub type Batch = List<SignedTransaction, MAX_BATCH>;
 /// Some receipts of one block.
 pub type ReceiptPage = List<Receipt, MAX_BATCH>;
 
+/// Some transactions of one block.
+pub type TransactionPage = List<SignedTransaction, MAX_BATCH>;
+
 /// What a node says to one submitted transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submission {

@@ -459,7 +459,7 @@ enums! {
         reason, paid, refunded }, TaskCollected { task }, ClientClosed { client, reason },
         BidsLimited { task, until, opened_until }, KeyChanged { account, key }, ProviderSilent {
         provider }, PastClosed { provider, reason }, AuditDrawn { lease, draw, verifiers },
-        AuditClosed { lease, audit, fees, forfeited },
+        AuditClosed { lease, audit, fees, forfeited }, StatePosted { lease, segment },
     }
     ProviderStatus { Active, Draining, Leaving { until }, Silent { draining } }
     Presence { Absent, Available, Silent }

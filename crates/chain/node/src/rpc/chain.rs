@@ -6,21 +6,25 @@
 use super::{
     Api,
     problem::{Answer, Refused},
-    view::{height_of, missing, number_or},
+    transactions::Beginning,
+    view::{height_of, missing, number_or, parse},
 };
-use crate::{application::now, history::Records};
+use crate::{application::now, block::Block, history::Records};
 use axum::{
     Json,
     extract::{Path, Query, State, rejection::QueryRejection},
+    http::header,
+    response::IntoResponse,
 };
+use commonware_codec::Encode as _;
 use commonware_consensus::types::Height as EngineHeight;
 use opengpu_client::api::{
-    BlockInfo, EpochInfo, ParametersInfo, Role, Status, SupplyInfo, ValidatorInfo, ValidatorList,
-    paths,
+    BlockInfo, EpochInfo, MAX_BATCH, ParametersInfo, Role, Status, SupplyInfo, TransactionPage,
+    ValidatorInfo, ValidatorList, paths,
 };
 use opengpu_types::{Amount, Entry, Epoch, Height, Key, Millis, Parameters};
 use serde::Deserialize;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// A chain without work makes a block every second; one whose last block is older than this has
 /// stopped, or this node is behind.
@@ -113,14 +117,38 @@ pub(super) async fn block(
     let wanted = height_of(&height)?;
     let newest = api.view().await?.height();
     let height = wanted.unwrap_or(newest);
-    if height > newest {
-        return Err(Refused::not_found(format!("block {height} is not final; {newest} is")));
-    }
-    let block = api.0.feed.marshal().get_block(EngineHeight::new(height.0)).await;
-    let block = block
-        .ok_or_else(|| Refused::not_kept(format!("this node does not keep block {height}")))?;
+    let block = api.block(height, newest).await?;
     let certificate = api.0.feed.certificate(height).await;
-    Ok(Json(BlockInfo::new(block.inner().wire(), certificate)))
+    Ok(Json(BlockInfo::new(block.wire(), certificate)))
+}
+
+impl Api {
+    /// A final block, of which the newest has another height.
+    async fn block(&self, height: Height, newest: Height) -> Answer<Arc<Block>> {
+        if height > newest {
+            return Err(Refused::not_found(format!("block {height} is not final; {newest} is")));
+        }
+        let block = self.0.feed.marshal().get_block(EngineHeight::new(height.0)).await;
+        let missing = || Refused::not_kept(format!("this node does not keep block {height}"));
+        Ok(block.ok_or_else(missing)?.inner_shared())
+    }
+}
+
+/// Some transactions of a final block, as bytes; none behind the last one.
+pub(super) async fn block_transactions(
+    State(api): State<Api>,
+    Path(height): Path<String>,
+    from: Result<Query<Beginning>, QueryRejection>,
+) -> Answer<impl IntoResponse> {
+    let height = Height(parse(&height, "a height")?);
+    let from = Beginning::place(from)?;
+    let newest = api.view().await?.height();
+    let block = api.block(height, newest).await?;
+    let from = usize::try_from(from).unwrap_or(usize::MAX);
+    // All of a block is no more than a page may have in bytes.
+    let page = block.transactions().iter().skip(from).take(MAX_BATCH).cloned().collect();
+    let page = TransactionPage::new(page).map_err(Refused::internal)?;
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], page.encode().to_vec()))
 }
 
 /// The seats of an epoch.

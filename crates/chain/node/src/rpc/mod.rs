@@ -154,6 +154,7 @@ fn router(api: Api) -> Router {
         .route(paths::BLOCK, get(chain::block))
         .route(paths::BLOCK_RECEIPT, get(transactions::block_receipt))
         .route(paths::RECEIPTS, get(transactions::receipts))
+        .route(paths::BLOCK_TRANSACTIONS, get(chain::block_transactions))
         .route(paths::VALIDATORS, get(chain::validators))
         .route(paths::EPOCH, get(chain::epoch))
         .route(paths::PARAMETERS, get(chain::parameters))

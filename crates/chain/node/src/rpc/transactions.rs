@@ -165,8 +165,7 @@ pub(super) async fn receipts(
     from: Result<Query<Beginning>, QueryRejection>,
 ) -> Answer<impl IntoResponse> {
     let height = Height(parse(&height, "a height")?);
-    let Query(Beginning { from }) =
-        from.map_err(|error| Refused::bad_request(error.body_text()))?;
+    let from = Beginning::place(from)?;
     let page = api.0.feed.recorded(move |records| records.receipts(height, from, PAGE_BYTES));
     let not_kept = || Refused::not_kept(format!("this node has no receipts of block {height}"));
     let mut page = page.await?.ok_or_else(not_kept)?;
@@ -180,6 +179,13 @@ pub(super) async fn receipts(
 pub(super) struct Beginning {
     #[serde(default)]
     from: u32,
+}
+
+impl Beginning {
+    pub(super) fn place(query: Result<Query<Self>, QueryRejection>) -> Answer<u32> {
+        let Query(beginning) = query.map_err(|error| Refused::bad_request(error.body_text()))?;
+        Ok(beginning.from)
+    }
 }
 
 /// Some steps of epochs from one on, as bytes; none if they are not there yet.

@@ -9,7 +9,7 @@ use crate::{
 };
 use opengpu_crypto::{Digest, MerkleProof};
 use opengpu_types::{
-    Address, ArtifactId, AuditLeaf, AuditReply, AuditReveal, Challenger, DisputeMove, Failure,
+    Address, ArtifactId, AuditLeaf, AuditReply, AuditReveal, Challenger, DisputeMove, Event, Failure,
     Fault, Finding, Lease, LeaseId, LeasePhase, Segment, Task, Unit,
 };
 use opengpu_verify::{
@@ -136,7 +136,10 @@ impl<S: State> Market<'_, S> {
         if ArtifactId::of(state) != before.state {
             return Err(Failure::BadLeaf.into());
         }
-        self.hear_input(hearing, Input::Posted { before })
+        let segment = before.index.0.saturating_add(1);
+        self.hear_input(hearing, Input::Posted { before })?;
+        self.tell(Event::StatePosted { lease: id, segment });
+        Ok(())
     }
 
     pub(in crate::market) fn open_leaves(

@@ -148,6 +148,8 @@ fn what_others_were_not_served_is_posted_and_then_answered_or_refutes() {
             assert_eq!(court.bazaar.fail(&provider(0), other), Failure::BadLeaf);
             assert_eq!(court.bazaar.fail(&provider(9), operation.clone()), Failure::NotParty);
             court.say(&provider(0), operation);
+            let posted = Event::StatePosted { lease: court.id, segment: index.0 };
+            assert_eq!(court.bazaar.network.events().filter(|it| **it == posted).count(), 1);
         }
         court.play(never);
         assert_eq!(finding(&court), Finding::Upheld);
