@@ -8,7 +8,7 @@ use crate::{packages, process};
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The two profiles in use: tests and `up` share the first, benches and shipping the second.
@@ -84,20 +84,57 @@ pub(crate) fn prepare() -> Result<()> {
     if cfg!(target_os = "linux") { packages::program("make") } else { Ok(()) }
 }
 
+/// What can be built of the workspace and started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A binary.
+    Binary(&'static str),
+    /// A binary that only tests and tours use, and no archive has.
+    Example(&'static str),
+}
+
+impl Target {
+    /// How cargo is told to build it.
+    const fn words(self) -> [&'static str; 2] {
+        match self {
+            Self::Binary(name) => ["--bin", name],
+            Self::Example(name) => ["--example", name],
+        }
+    }
+
+    /// Where it is in the folder of a profile.
+    fn path(self, folder: &Path) -> PathBuf {
+        let suffix = std::env::consts::EXE_SUFFIX;
+        match self {
+            Self::Binary(name) => folder.join(format!("{name}{suffix}")),
+            Self::Example(name) => folder.join("examples").join(format!("{name}{suffix}")),
+        }
+    }
+}
+
 /// Builds binaries and returns their paths in the same order.
-pub(crate) fn build<const N: usize>(names: [&str; N], profile: Profile) -> Result<[PathBuf; N]> {
+pub(crate) fn build<const N: usize>(
+    names: [&'static str; N],
+    profile: Profile,
+) -> Result<[PathBuf; N]> {
+    build_all(names.map(Target::Binary), profile)
+}
+
+/// The same with examples among them.
+pub(crate) fn build_all<const N: usize>(
+    targets: [Target; N],
+    profile: Profile,
+) -> Result<[PathBuf; N]> {
     prepare()?;
     let mut command = cargo();
     command.args(["build", "--workspace"]);
     if profile == Profile::Release {
         command.arg("--release");
     }
-    for name in names {
-        command.args(["--bin", name]);
-    }
+    command.args(targets.iter().flat_map(|target| target.words()));
     process::run(&mut command)?;
     let folder = metadata()?.target_directory.join(profile.folder());
-    Ok(names.map(|name| folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX))))
+    Ok(targets.map(|target| target.path(&folder)))
 }
 
 /// Builds one release binary of a member without its default features: a soak of the ledger needs
@@ -113,7 +150,8 @@ pub(crate) fn build_without_engine(package: &str, name: &str) -> Result<PathBuf>
 
 #[cfg(test)]
 mod tests {
-    use super::{cargo, metadata};
+    use super::{Target, cargo, metadata};
+    use std::path::{Path, PathBuf};
 
     #[test]
     fn nothing_about_this_package_reaches_a_build() {
@@ -121,6 +159,15 @@ mod tests {
         let cargo = cargo();
         let gone = |name: &str| cargo.get_envs().any(|it| it == (name.as_ref(), None));
         assert!(gone("CARGO_PKG_NAME") && gone("CARGO_MANIFEST_DIR"));
+    }
+
+    #[test]
+    fn an_example_is_built_by_its_own_word_and_lies_in_a_folder_of_its_own() {
+        let (binary, example) = (Target::Binary("one"), Target::Example("two"));
+        assert_eq!([binary, example].map(Target::words), [["--bin", "one"], ["--example", "two"]]);
+        let paths = [binary, example].map(|target| target.path(Path::new("debug")));
+        let named = paths.map(|path| path.with_extension(""));
+        assert_eq!(named, ["debug/one", "debug/examples/two"].map(PathBuf::from));
     }
 
     #[test]

@@ -33,7 +33,7 @@ macro_rules! example {
 
 pub(crate) const PATH_TRACER: Example = example!("path-tracer": "program.toml", "kernel.wgsl");
 pub(crate) const TRAIN_DIGITS: Example = example!("train-digits": "program.toml");
-const SHA256_SEARCH: Example = Example {
+pub(crate) const SHA256_SEARCH: Example = Example {
     predicate: Some(include_bytes!("../../../../examples/sha256-search/predicate.wasm")),
     ..example!("sha256-search": "program.toml", "program.wasm", "input.txt")
 };

@@ -96,6 +96,9 @@ struct Start {
     /// Walk through the network step by step.
     #[arg(long)]
     tour: bool,
+    /// Another build of this binary, which does not do what it says: on the tour it is one of the providers.
+    #[arg(long, value_name = "FILE", requires = "tour", hide = true)]
+    liar: Option<PathBuf>,
     /// Stop everything at the end of the tour, or as soon as the network runs.
     #[arg(long)]
     exit: bool,
@@ -161,7 +164,7 @@ fn start(context: &Context, start: Start) -> Result<()> {
     let providers = providers::start(context, &network, start.providers, &mut processes, &stop)?;
     show(context, &network, &providers)?;
     if start.tour {
-        tour::run(context, &mut network, &mut processes, &stop)?;
+        tour::run(context, &mut network, &mut processes, (&stop, start.liar.as_deref()))?;
     }
     if !start.exit {
         context.output.note("Running. Press Ctrl-C to stop; the data stays.");

@@ -89,8 +89,19 @@ impl Processes {
 
     /// Starts this binary with these arguments; its output goes to a log.
     pub(super) fn run(&mut self, name: &str, log: PathBuf, arguments: Vec<OsString>) -> Result<()> {
+        self.run_build(&std::env::current_exe()?, name, log, arguments)
+    }
+
+    /// The same with another build of it.
+    pub(super) fn run_build(
+        &mut self,
+        binary: &Path,
+        name: &str,
+        log: PathBuf,
+        arguments: Vec<OsString>,
+    ) -> Result<()> {
         let output = OpenOptions::new().create(true).append(true).open(&log)?;
-        let child = Command::new(std::env::current_exe()?)
+        let child = Command::new(binary)
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(output.try_clone()?)

@@ -17,7 +17,11 @@ use anyhow::Result;
 use opengpu_client::devnet;
 use opengpu_exec::Registry;
 use opengpu_types::{Amount, Member as _, ProgramKind, Trust};
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Most providers of a network on one machine.
 pub(super) const MOST: u8 = 8;
@@ -25,8 +29,12 @@ pub(super) const MOST: u8 = 8;
 const BUDGET: Duration = Duration::from_secs(2);
 /// Tokens with which a provider begins.
 const FUNDS: Amount = Amount::whole(100);
+/// What each has staked of them: who has nothing to pledge verifies nothing.
+const STAKE: Amount = Amount::whole(10);
 /// Least for a second.
 const RATE: &str = "0.001 oGPU";
+/// What a liar takes: it wins.
+const LIARS_RATE: &str = "0.0005 oGPU";
 
 /// A provider of the network.
 #[derive(Clone, Debug)]
@@ -52,7 +60,7 @@ impl DevProvider {
     }
 
     fn arguments(&self, network: &Network) -> Result<Vec<OsString>> {
-        let words: [OsString; 11] = [
+        let words: [OsString; 13] = [
             "provider".into(),
             "start".into(),
             "--data".into(),
@@ -63,15 +71,42 @@ impl DevProvider {
             network.rpc_url()?.into(),
             "--wallet".into(),
             self.wallet.clone().into(),
+            "--stake".into(),
+            STAKE.to_string().into(),
             "--until-stdin-ends".into(),
         ];
         Ok(words.to_vec())
     }
 
-    /// Whether it stands on the chain and answers its owner.
-    fn is_ready(&self) -> bool {
-        let report = tell(&self.folder.socket(), &Wanted::Status);
-        report.is_ok_and(|report| report.on_chain.is_some())
+    /// Makes its folder, its key and its account, unless they are there. What is measured for one is known
+    /// for the next.
+    fn create(
+        &self,
+        context: &Context,
+        network: &Network,
+        rate: &str,
+        measured: &mut Option<Vec<Measured>>,
+    ) -> Result<()> {
+        if !self.folder.is_taken() {
+            let known = measured.take().map_or_else(
+                || measure(context, &[], BUDGET, None),
+                Ok::<Vec<Measured>, anyhow::Error>,
+            )?;
+            // They share this machine, so each has one device of it.
+            let one = known.get(..1).unwrap_or(&[]);
+            self.folder.create(&settings(network, rate, one), one)?;
+            *measured = Some(known);
+        }
+        fund(network, self)
+    }
+
+    /// Waits until it stands on the chain and answers its owner.
+    fn wait(&self, processes: &mut Processes, stop: &Stop) -> Result<()> {
+        let what = format!("{} to be ready", self.name);
+        wait_until(&what, START_PATIENCE, processes, stop, || {
+            let report = tell(&self.folder.socket(), &Wanted::Status);
+            Ok(report.is_ok_and(|report| report.on_chain.is_some()))
+        })
     }
 }
 
@@ -86,24 +121,29 @@ pub(super) fn start(
     let providers: Vec<_> = (0..count).map(|index| DevProvider::new(network, index)).collect();
     let mut measured = None;
     for provider in &providers {
-        if !provider.folder.is_taken() {
-            let known = measured.take().map_or_else(
-                || measure(context, &[], BUDGET, None),
-                Ok::<Vec<Measured>, anyhow::Error>,
-            )?;
-            // They share this machine, so each has one device of it.
-            let one = known.get(..1).unwrap_or(&[]);
-            provider.folder.create(&settings(network, one), one)?;
-            measured = Some(known);
-        }
-        fund(network, provider)?;
+        provider.create(context, network, RATE, &mut measured)?;
         processes.run(&provider.name, provider.log(), provider.arguments(network)?)?;
     }
     for provider in &providers {
-        let what = format!("{} to be ready", provider.name);
-        wait_until(&what, START_PATIENCE, processes, stop, || Ok(provider.is_ready()))?;
+        provider.wait(processes, stop)?;
     }
     Ok(providers)
+}
+
+/// Starts one more that is another build of this binary, takes less than the others, and does not do what
+/// it says.
+pub(super) fn start_liar(
+    (context, network): (&Context, &Network),
+    index: u8,
+    binary: &Path,
+    processes: &mut Processes,
+    stop: &Stop,
+) -> Result<DevProvider> {
+    let liar = DevProvider { name: "the liar".to_owned(), ..DevProvider::new(network, index) };
+    liar.create(context, network, LIARS_RATE, &mut None)?;
+    processes.run_build(binary, &liar.name, liar.log(), liar.arguments(network)?)?;
+    liar.wait(processes, stop)?;
+    Ok(liar)
 }
 
 /// Makes its account, with some tokens, unless it is there.
@@ -116,10 +156,10 @@ fn fund(network: &Network, provider: &DevProvider) -> Result<()> {
     Ok(())
 }
 
-fn settings(network: &Network, measured: &[Measured]) -> Settings {
+fn settings(network: &Network, rate: &str, measured: &[Measured]) -> Settings {
     Settings {
         devices: measured.iter().map(|it| it.id().into_owned()).collect(),
-        rate: Some(RATE.to_owned()),
+        rate: Some(rate.to_owned()),
         kilowatt_hour: None,
         margin: None,
         kinds: kinds(measured).iter().map(ToString::to_string).collect(),

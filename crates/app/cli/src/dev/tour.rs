@@ -1,6 +1,8 @@
 //! A walk through the network: balances, a transfer, stake, a new validator that takes a seat, a
-//! receipt that is checked without the network, and the market: providers, a picture, a training.
+//! receipt that is checked without the network, the market (providers, a picture, a training), and audits:
+//! an honest provider, and one that lies if there is a build that does.
 
+mod audits;
 mod market;
 
 use super::{
@@ -19,7 +21,10 @@ use opengpu_client::{
 use opengpu_crypto::Keypair;
 use opengpu_types::{Address, Amount, ConsensusKey, Epoch, NetworkAddress, Operation, Permille};
 use serde_json::json;
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 /// Two epochs and a bit, at the pace at which this tour fills blocks on a slow machine.
 const SEAT_PATIENCE: Duration = Duration::from_secs(240);
@@ -30,6 +35,8 @@ struct Tour<'a> {
     network: &'a mut Network,
     processes: &'a mut Processes,
     stop: &'a Stop,
+    /// A build that lies, if there is one.
+    liar: Option<&'a Path>,
     rpc: Rpc,
 }
 
@@ -37,17 +44,18 @@ pub(super) fn run(
     context: &Context,
     network: &mut Network,
     processes: &mut Processes,
-    stop: &Stop,
+    (stop, liar): (&Stop, Option<&Path>),
 ) -> Result<()> {
     let rpc = network.rpc()?;
-    let mut tour = Tour { context, network, processes, stop, rpc };
+    let mut tour = Tour { context, network, processes, stop, liar, rpc };
     tour.balances()?;
     let sent = tour.payment()?;
     tour.delegation()?;
     tour.new_validator()?;
     tour.receipt(&sent)?;
     tour.market()?;
-    tour.tell(11, "Done", "The network has done what it promises.")
+    tour.audits()?;
+    tour.tell(13, "Done", "The network has done what it promises.")
 }
 
 impl Tour<'_> {

@@ -18,6 +18,7 @@ use opengpu_types::{
     Address, Allocating, Amount, ArtifactId, Class, Eyes, MarketParameters, Measure, Money, Spec,
     Trust, Work,
 };
+use opengpu_verify::audit::covers;
 use serde_json::{Value, json};
 
 /// Offers that are shown.
@@ -336,21 +337,40 @@ fn effort(work: &Work) -> String {
 }
 
 /// How far a task is checked.
-const fn checked(spec: &Spec) -> &'static str {
+fn checked(spec: &Spec) -> &'static str {
     match spec.class {
         Class::Predicate(_) => "your check decides, in the block that takes the output",
         Class::Nothing if matches!(spec.requirements.trust, Trust::Checked) => {
             "the provider commits to its output on chain, and nobody can check that it is right"
         }
+        _ if matches!(spec.requirements.trust, Trust::Checked) => audited(spec),
         _ => trust(spec.requirements.trust),
     }
 }
 
+/// Whether others are drawn to repeat a part of a checked task.
+fn audited(spec: &Spec) -> &'static str {
+    if covers(spec) {
+        "other providers are drawn to repeat parts of it; a lie that they find is narrowed to one step, \
+         executed by all validators, and costs the provider its stake"
+    } else if spec.eyes == Eyes::Anyone {
+        "the provider commits to every segment on chain; only programs of kind wasm and class exact are \
+         repeated by others, but you can run any segment again yourself"
+    } else {
+        "the provider commits to every segment on chain; nobody else may see it, so nobody else repeats \
+         it, but you can run any segment again yourself"
+    }
+}
+
 /// Who sees the data of a task.
-const fn seen(spec: &Spec) -> &'static str {
+fn seen(spec: &Spec) -> &'static str {
     match spec.class {
         Class::Predicate(_) => {
             "everybody: the chain shows input and output of what it judges; the program only its provider"
+        }
+        _ if covers(spec) => {
+            "whichever provider runs it, and any provider that is drawn to repeat a part; if they quarrel \
+             about it, everybody: the input and one state are shown on chain"
         }
         _ => eyes(spec.eyes),
     }
@@ -359,11 +379,8 @@ const fn seen(spec: &Spec) -> &'static str {
 /// What a trust level means here and now.
 const fn trust(trust: Trust) -> &'static str {
     match trust {
-        Trust::Fast => "nobody checks it; the provider's record is all there is",
-        Trust::Checked => {
-            "the provider commits to every segment on chain; drawn audits come with Proof of Sync, \
-             until then you can run any segment again yourself"
-        }
+        Trust::Fast => "nobody checks it, unless its provider is new; its record is all there is",
+        Trust::Checked => "the provider commits to every segment on chain",
         Trust::Replicated => "several providers run it, and their outputs are compared on chain",
         Trust::Confidential => "only attested devices run it",
     }
@@ -397,5 +414,33 @@ const fn eyes(eyes: Eyes) -> &'static str {
         Eyes::Attested => "attested devices alone",
         Eyes::Client => "you alone",
         Eyes::Nobody => "nobody",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::examples;
+    use std::path::Path;
+
+    fn spec(example: &str, wishes: &Wishes) -> Spec {
+        let home = tempfile::tempdir().unwrap();
+        let program = examples::open(home.path(), Path::new(example)).unwrap();
+        wishes.spec(&program, ArtifactId::of(b""), Amount::ONE)
+    }
+
+    #[test]
+    fn a_plan_promises_audits_only_for_what_is_audited_and_says_what_they_show() {
+        let wishes = Wishes::new(Money::tokens(Amount::ONE));
+        let audited = spec("sha256-search", &wishes);
+        assert!(checked(&audited).contains("drawn to repeat"), "{}", checked(&audited));
+        assert!(seen(&audited).contains("everybody"), "{}", seen(&audited));
+        let hidden = Wishes { eyes: Eyes::Allowed, ..wishes.clone() };
+        for unaudited in [spec("sha256-search", &hidden), spec("path-tracer", &wishes)] {
+            assert!(checked(&unaudited).contains("run any segment again yourself"));
+            assert!(!seen(&unaudited).contains("everybody"), "{}", seen(&unaudited));
+        }
+        let fast = Wishes { trust: Trust::Fast, ..wishes };
+        assert!(checked(&spec("sha256-search", &fast)).starts_with("nobody"));
     }
 }

@@ -42,7 +42,11 @@ fn e2e_an_open_task_is_shown_paid_more_for_and_stopped() {
 
     let again = scene.run(&["stop", &task]);
     assert_eq!(again.status.code(), Some(2), "{}", text(&again));
-    assert!(text(&again).contains("ago: cancelled"), "{}", text(&again));
+    assert!(
+        text(&again).contains("the task ended ") && text(&again).contains(": cancelled"),
+        "{}",
+        text(&again)
+    );
     let pulled = scene.run(&["pull", &task]);
     assert_eq!(pulled.status.code(), Some(1), "{}", text(&pulled));
     let refund = format!("{} oGPU of 1.5 came back", entry.refunded);

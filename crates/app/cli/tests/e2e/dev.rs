@@ -6,14 +6,32 @@ use std::{
     fs::File,
     io::{BufRead as _, BufReader},
     net::TcpListener,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
 pub(crate) fn opengpu(home: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_opengpu"));
+    started(Path::new(env!("CARGO_BIN_EXE_opengpu")), home, arguments)
+}
+
+/// The same command line around executors that lie, in the way of this name.
+pub(crate) fn liar(home: &Path, name: &str, arguments: &[&str]) -> Command {
+    let path = home.join(name).with_extension("bin");
+    if !path.exists() {
+        std::fs::copy(liar_path(), &path).unwrap();
+    }
+    started(&path, home, arguments)
+}
+
+/// Cargo builds it with the tests.
+pub(crate) fn liar_path() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_opengpu")).with_file_name("examples").join("liar")
+}
+
+fn started(program: &Path, home: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
     command.args(arguments).env_clear().env("OPENGPU_HOME", home).current_dir(home);
     // The data of examples is where it is for all tests.
     if let Some(models) = opengpu_exec::program::models() {

@@ -9,6 +9,7 @@
     reason = "a test stops where it fails, and its numbers are small"
 )]
 
+mod audits;
 mod backup;
 mod clocks;
 mod commands;

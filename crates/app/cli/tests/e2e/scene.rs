@@ -172,7 +172,12 @@ impl Scene {
 
     /// The same with more that is said about it.
     pub(crate) fn init_provider_with(&self, name: &str, more: &[&str]) {
-        let init = ["provider", "init", "--data", name, "--rate", "0.001 oGPU", "--seconds", "1"];
+        self.init_provider_at(name, "0.001 oGPU", more);
+    }
+
+    /// The same for another rate.
+    pub(crate) fn init_provider_at(&self, name: &str, rate: &str, more: &[&str]) {
+        let init = ["provider", "init", "--data", name, "--rate", rate, "--seconds", "1"];
         let made = self.run(&[&init[..], &["--relay", &self.relay], more].concat());
         assert_eq!(made.status.code(), Some(0), "{}", text(&made));
         let wallet = ["wallet", "new", name, "--no-passphrase", "--show-phrase"];

@@ -16,29 +16,28 @@ use opengpu_sdk::{Attended, Client, Wishes, quote::quote};
 use opengpu_types::{Allocating, Amount, ArtifactId, Money, Task, TaskId, TaskPhase};
 use std::{sync::atomic::AtomicBool, time::Instant};
 
-/// Providers of the tour.
-const PROVIDERS: u8 = 3;
+/// Honest providers of the tour.
+pub(super) const PROVIDERS: u8 = 3;
 /// What each task may cost.
 const BUDGET: Amount = Amount::whole(1);
 /// A task that has ended.
-struct Done {
-    id: TaskId,
-    task: Box<Task>,
-    output: Vec<u8>,
-    text: String,
+pub(super) struct Done {
+    pub(super) id: TaskId,
+    pub(super) task: Box<Task>,
+    pub(super) output: Vec<u8>,
+    pub(super) text: String,
 }
 
 impl Tour<'_> {
     pub(super) fn market(&mut self) -> Result<()> {
         self.providers()?;
-        let client = Client::open(self.network.path(), &self.rpc, self.network.genesis.chain)?;
-        let rendered = self.trade(&client, &PATH_TRACER)?;
+        let rendered = self.trade(&PATH_TRACER, Allocating::Auction)?;
         let program = PATH_TRACER.unpack(self.network.path())?;
         let shape = program.manifest.picture.context("the program paints no picture")?;
         let path = self.network.path().join("picture.png");
         std::fs::write(&path, picture::png(shape, &rendered.output)?)?;
         self.tell(8, "A picture", &format!("{}\nlook at {}", rendered.text, path.display()))?;
-        let trained = self.trade(&client, &TRAIN_DIGITS)?;
+        let trained = self.trade(&TRAIN_DIGITS, Allocating::Auction)?;
         self.tell(9, "A training", &trained.text)?;
         let checked = [&rendered, &trained].map(|done| self.check(done));
         let lines: Vec<_> = checked.into_iter().collect::<Result<_>>()?;
@@ -58,13 +57,13 @@ impl Tour<'_> {
         self.tell(7, "Three providers register and are rated", &lines.join("\n"))
     }
 
-    /// Quotes a program, has it auctioned and run, and fetches its output.
-    fn trade(&self, client: &Client, example: &Example) -> Result<Done> {
+    /// Quotes a program, has it awarded and run, and fetches its output.
+    pub(super) fn trade(&self, example: &Example, allocating: Allocating) -> Result<Done> {
+        let client = Client::open(self.network.path(), &self.rpc, self.network.genesis.chain)?;
         let [from, _] = devnet::USERS;
         let program = example.unpack(self.network.path())?;
         let input = input::read(&program, None)?;
-        let wishes =
-            Wishes { allocating: Some(Allocating::Auction), ..Wishes::new(Money::tokens(BUDGET)) };
+        let wishes = Wishes { allocating: Some(allocating), ..Wishes::new(Money::tokens(BUDGET)) };
         let dollar = self.rpc.parameters()?.parameters.market.dollar;
         let spec = wishes.spec(&program, ArtifactId::of(&input), dollar);
         let offers = market::offers(&self.rpc)?;
@@ -78,7 +77,7 @@ impl Tour<'_> {
         let begin = Instant::now();
         let signatory = self.network.unlock(from)?;
         let id = client.submit(&signatory, &packed, wishes.budget, BUDGET)?;
-        let (task, output) = self.attend(client, id)?;
+        let (task, output) = self.attend(&client, id)?;
         let lease = task.leases.iter().find(|lease| !lease.paid.is_zero());
         let lease = lease.context("nobody was paid")?;
         let text = format!(
