@@ -287,10 +287,10 @@ struct Case {
     disputed: Option<SegmentIndex>,
     /// What is looked for now: after so many units of a segment.
     looking: Option<(SegmentIndex, Vec<u64>)>,
-    /// What is on its way.
-    sent: Option<Word>,
-    /// What the chain showed when it took our last word: until it shows something else, there is nothing
-    /// more to say.
+    /// What the chain showed when the word was sent that is on its way.
+    sent: Option<Audit>,
+    /// What it showed when the last word was sent that it has taken: until it shows something else, there is
+    /// nothing more to say.
     heard: Option<Audit>,
     /// Whether the last word may have been taken; the next look tells.
     unsure: bool,
@@ -455,9 +455,10 @@ impl Case {
     }
 
     fn submitted(&mut self, answer: Outcome, now: Millis) {
-        let Some(_) = self.sent.take() else { return };
+        let Some(sent) = self.sent.take() else { return };
         match answer {
-            Outcome::Applied => self.heard = self.seen.as_ref().map(|seen| seen.audit.clone()),
+            // What is seen may be from before or from after that: the next look tells.
+            Outcome::Applied => (self.heard, self.unsure) = (Some(sent), true),
             // Another look says where it stands now.
             Outcome::Unavailable | Outcome::Failed(Failure::WrongPhase) => {
                 self.unsure = true;
@@ -495,7 +496,7 @@ impl Case {
         if matches!(word, Word::Answer(_)) {
             desk.effects.push(Effect::Keep { lease: desk.lease, kept: self.kept.clone() });
         }
-        self.sent = Some(word.clone());
+        self.sent = Some(seen.audit);
         desk.effects.push(Effect::Submit { lease: desk.lease, word });
     }
 

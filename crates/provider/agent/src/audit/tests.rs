@@ -2,7 +2,9 @@
 
 use super::*;
 use opengpu_crypto::{Seed, hash};
-use opengpu_types::{ArtifactId, ChainId, Fault, Finding, Metered, Said as Told, TaskId};
+use opengpu_types::{
+    ArtifactId, Audit as Chained, ChainId, Fault, Finding, Metered, Said as Told, TaskId,
+};
 use opengpu_verify::audit::{self, Input as Rule};
 use opengpu_verify::dissection::{Dissection, Ended};
 use opengpu_verify::point::{End, Point};
@@ -465,6 +467,30 @@ fn nobody_is_served_who_was_not_drawn_for_it() {
 }
 
 #[test]
+fn what_a_look_shows_before_the_answer_is_here_is_acted_on() {
+    let mut world = World::new(&[], 1);
+    // Leaves take more than one word.
+    let sealed = (0..).map(SegmentIndex).take(Chained::MAX_OPENED + 1);
+    let (paid, said) = (true, Told::Sealed(Digest([1; 32])));
+    world.audit.seats[0].duties = sealed.map(|index| audit::Duty { index, paid, said }).collect();
+    world.audit.seats.truncate(1);
+    world.audit.phase = Phase::Opening;
+    world.see(0);
+    let is_word = |effect: &Effect| matches!(effect, Effect::Submit { word: Word::Open(_), .. });
+    let first = world.actors[0].waiting.iter().filter(|it| is_word(it)).count();
+    assert_eq!(first, 1);
+    // The chain has taken the first word and shows it before whoever sent it hears so.
+    let leaves = (0..).take(Chained::MAX_OPENED).map(|index| world.run.leaf(index));
+    world.audit.leaves.extend(leaves.map(|leaf| (leaf.index, leaf)));
+    world.actors[0].waiting.clear();
+    world.see(0);
+    let answer = Outcome::Applied;
+    world.actors[0].tell(world.now, Input::Submitted { lease: LEASE, answer });
+    world.see(0);
+    assert!(world.actors[0].waiting.iter().any(is_word), "it opens the rest");
+}
+
+#[test]
 fn a_run_that_fails_is_no_answer_that_anybody_else_gives() {
     let mut world = World::new(&[], 1);
     let at = 1;
@@ -479,7 +505,7 @@ fn a_run_that_fails_is_no_answer_that_anybody_else_gives() {
         }
         world.act(at, Mishap::None);
     };
-    world.actors[at].waiting.clear();
+    world.actors[at].waiting.pop_front();
     let (salt, found) = ([1; 32], Found::False);
     world.actors[at].tell(world.now, Input::Repeated { lease: LEASE, index: failed, found, salt });
     let finding = world.finish();
