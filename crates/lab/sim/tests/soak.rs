@@ -24,8 +24,10 @@ fn every_invariant_holds_after_every_block_of_random_transactions() {
 
 #[test]
 fn every_operation_and_every_reason_occurs() {
-    let soak = run(44, 5_000);
-    assert_eq!(soak.tally().gaps(), Vec::<String>::new());
+    // What is rare may be missing in one run, and not in all of them.
+    let gaps = (44..48).map(|seed| run(seed, 2_000).tally().gaps());
+    let missing = gaps.reduce(|all, one| all.into_iter().filter(|it| one.contains(it)).collect());
+    assert_eq!(missing, Some(Vec::new()));
 }
 
 #[test]

@@ -7,8 +7,8 @@ use crate::auditing;
 use crate::board::Board;
 use crate::chain::{Chain, ChainError};
 use crate::core::{
-    BidStage, BidStatus, Core, Devices, Failing, Hand, Input, NoHand, Question, Reply, Settings,
-    Sighting, Stage, Wish,
+    BidStage, BidStatus, Core, Devices, Failing, Hand, Input, NoHand, Question, Reply, Sighting,
+    Stage, Wish,
 };
 use crate::custody::Custody;
 use crate::delivery::Depot;
@@ -21,22 +21,20 @@ use crate::neighbours::Neighbours;
 use crate::offering::{Group, Offers, Range};
 use crate::parcel::Parcels;
 use crate::policy::{NoOffers, Policy};
-use crate::presence::{self, Presence};
+use crate::presence::Presence;
 use crate::questions::Questions;
 use crate::readers::{Readers, Shown};
-use crate::reception::Reception;
 use crate::record::Records;
 use crate::room::Room;
+use crate::setup::{contact, relay_text, router, runtime, settings, watch_owner};
 use opengpu_crypto::{SealKeypair, hash};
 use opengpu_exec::Launch;
 use opengpu_link::artifact::OwnerSecret;
 use opengpu_link::folder::FolderLimits;
-use opengpu_link::session::Router;
-use opengpu_link::transfer::Holder;
 use opengpu_link::{BindError, Endpoint, Quota, Store, StoreError};
 use opengpu_types::{
-    Amount, Contact, Entry, Failure, Height, Key, LeaseId, MarketOperation, Millis, Outcome,
-    Permille, Provider, SegmentIndex, SessionKey, TaskId, Text,
+    Amount, Contact, Entry, Failure, Height, Key, LeaseId, MarketOperation, MarketParameters,
+    Millis, Outcome, Permille, Provider, SegmentIndex, TaskId,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -46,7 +44,7 @@ use std::sync::mpsc::{self};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::watch;
 use tracing::{error, warn};
 
@@ -443,6 +441,32 @@ impl Parts {
         }
     }
 
+    /// Starts what audits take, where there are any.
+    fn audits(
+        &self,
+        config: &Config,
+        (chain, market): (&Arc<dyn Chain>, &MarketParameters),
+        (endpoint, runtime): (&Arc<Endpoint>, &Handle),
+        stop: &Arc<AtomicBool>,
+    ) -> io::Result<auditing::Started> {
+        if !market.audits.are_on() {
+            return Ok(auditing::Started::default());
+        }
+        let setting = auditing::Setting {
+            chain: Arc::clone(chain),
+            market: *market,
+            clock: self.clock.clone(),
+            records: self.records.clone(),
+            depot: self.depot.clone(),
+            launch: config.launch.clone(),
+            endpoint: Arc::clone(endpoint),
+            runtime: runtime.clone(),
+            folder: config.folder.join("records"),
+            stop: Arc::clone(stop),
+        };
+        setting.start()
+    }
+
     /// Starts the threads.
     fn start(
         self,
@@ -453,29 +477,12 @@ impl Parts {
         (endpoint, contact, runtime): (Arc<Endpoint>, Contact, Runtime),
     ) -> Result<Agent, StartError> {
         let settings = settings(&config, (&range, &contact), &*chain)?;
-        let audits = settings.market.audits.are_on();
-        let keeper = self.keeper(&config, audits);
+        let keeper = self.keeper(&config, settings.market.audits.are_on());
+        let (stop, status) = <(Arc<AtomicBool>, Arc<Mutex<Status>>)>::default();
+        let link = (&endpoint, runtime.handle());
+        let auditing::Started { office, watch, mut threads } =
+            self.audits(&config, (&chain, &settings.market), link, &stop)?;
         let Self { records, board, clock, inbox, depot, custody, lender } = self;
-        let (stop, status) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Status>>::default());
-        let setting = auditing::Setting {
-            chain: Arc::clone(&chain),
-            market: settings.market,
-            clock: clock.clone(),
-            records: records.clone(),
-            depot: depot.clone(),
-            launch: config.launch.clone(),
-            endpoint: Arc::clone(&endpoint),
-            runtime: runtime.handle().clone(),
-            folder: config.folder.join("records"),
-            stop: Arc::clone(&stop),
-        };
-        let started = audits.then(|| setting.start()).transpose()?;
-        let (audits, watch, mut threads) = match started {
-            Some(auditing::Started { office, watch, threads }) => {
-                (Some(office), Some(watch), threads)
-            }
-            None => (None, None, Vec::new()),
-        };
         let (outbox, sending) = mpsc::channel();
         let (interest, questions, earned) = <(_, Questions, Arc<Mutex<Earned>>)>::default();
         let kept = records.leases()?.into_keys().map(|lease| lease.task).collect();
@@ -513,14 +520,14 @@ impl Parts {
             audits: watch,
         };
         let (sender_chain, sender_inbox) = (Arc::clone(&chain), inbox.clone());
-        let (custody_stop, keeper_stop) = (Arc::clone(&stop), Arc::clone(&stop));
+        let [custody_stop, keeper_stop, owner_stop] = [&stop; 3].map(Arc::clone);
         threads.extend([
             spawn("agent-sender", move || send_all(&*sender_chain, &sending, &sender_inbox))?,
             spawn("agent-desk", move || desk.work(&receiver))?,
             spawn("agent-lookout", move || lookout.watch())?,
             spawn("agent-custody", move || custody.watch(&custody_stop))?,
             spawn("agent-keeper", move || keeper.watch(&keeper_stop))?,
-            watch_owner(presence, config.away, inbox.clone(), Arc::clone(&stop))?,
+            watch_owner(presence, config.away, inbox.clone(), owner_stop)?,
         ]);
         Ok(Agent {
             chain,
@@ -533,76 +540,12 @@ impl Parts {
             status,
             questions,
             earned,
-            audits,
+            audits: office,
             stop,
             threads,
             runtime: Some(runtime),
         })
     }
-}
-
-/// What the core is set up with.
-fn settings(
-    config: &Config,
-    (range, contact): (&Range, &Contact),
-    chain: &dyn Chain,
-) -> Result<Settings, ChainError> {
-    Ok(Settings {
-        chain: chain.id(),
-        account: chain.account(),
-        policy: config.policy.clone(),
-        contact: contact.clone(),
-        offers: range.offers.clone(),
-        market: chain.parameters()?,
-        brief: config.brief,
-        boundary: Millis(4_000),
-    })
-}
-
-/// The thread that looks for the owner.
-fn watch_owner(
-    mut presence: Box<dyn Presence>,
-    away: Duration,
-    inbox: Inbox,
-    stop: Arc<AtomicBool>,
-) -> io::Result<JoinHandle<()>> {
-    spawn("agent-owner", move || presence::watch(&mut *presence, away, &inbox, &stop))
-}
-
-/// The threads of sessions.
-fn runtime() -> io::Result<Runtime> {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(2).enable_all().thread_name("agent-link").build()
-}
-
-/// Everything that is answered in sessions.
-fn router(door: &Door, depot: &Depot, records: &Records, inbox: &Inbox) -> Router {
-    let reception = Reception {
-        board: door.board.clone(),
-        depot: depot.clone(),
-        records: records.clone(),
-        inbox: inbox.clone(),
-        taking: Arc::default(),
-    };
-    let custody = &door.custody;
-    let holder = Holder::new(depot.store.clone(), door.clone()).beside(custody.store());
-    let router = custody.clone().answer_on(holder.answer_on(Router::default()));
-    reception.answer_on(router)
-}
-
-/// How others reach this endpoint and seal to it.
-fn contact(endpoint: &Endpoint, sealing: &SealKeypair) -> Contact {
-    Contact {
-        session: SessionKey(endpoint.id().0),
-        sealing: sealing.public_key(),
-        relay: relay_text(endpoint).unwrap_or_default(),
-    }
-}
-
-/// The relay of an endpoint as the chain has it; none if it is too long.
-fn relay_text(endpoint: &Endpoint) -> Option<Text<128>> {
-    let relay = endpoint.address().relay.map(|relay| relay.to_string());
-    Text::new(relay.unwrap_or_default()).ok()
 }
 
 impl Drop for Agent {

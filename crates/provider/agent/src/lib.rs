@@ -20,6 +20,7 @@
 //! | [`docket`] | what is on disk of audits |
 //! | `auditing` | audits with their threads, beside those of leases |
 //! | `keeper` | all that is kept, within one quota |
+//! | `setup` | what it is put together from |
 //! | [`Agent`] | all of it together, with its threads |
 //!
 //! Invariants of absence: the core reads no clock and no disk; the agent holds no key of the account;
@@ -57,6 +58,7 @@ mod reception;
 pub mod record;
 mod room;
 mod run;
+mod setup;
 mod witness;
 
 pub use agent::{Agent, AnnounceError, Config, Earned, LeaseStatus, StartError, Status};

@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const STAKE: &str = "5";
 /// Less than the providers of a local network take: whoever asks for it has the first lease.
 const CHEAP: &str = "0.0005 oGPU";
+/// More than they take: whoever asks for it has no lease.
+const DEAR: &str = "0.01 oGPU";
 
 /// What an audit came to.
 #[derive(Debug)]
@@ -55,7 +57,7 @@ fn closed(scene: &Scene, id: LeaseId) -> Closed {
         _ => None,
     });
     let (audit, fees, forfeited) = found.expect("the lease was audited");
-    let AuditPhase::Decided(finding) = audit.phase else { panic!("it is over: {audit:?}") };
+    let AuditPhase::Decided(finding) = audit.phase else { unreachable!("it is over: {audit:?}") };
     Closed { finding, audit, fees, forfeited }
 }
 
@@ -70,9 +72,13 @@ fn slashed(scene: &Scene, id: LeaseId) -> (Amount, Amount, Amount) {
     found.expect("it was slashed")
 }
 
-/// A provider with stake that asks for less than all others.
-fn cheapest(scene: &Scene, name: &str, start: impl FnOnce(&Scene, &[&str]) -> Running) -> Running {
-    scene.init_provider_at(name, CHEAP, &[]);
+/// A provider with stake.
+fn staked(
+    scene: &Scene,
+    (name, rate): (&str, &str),
+    start: impl FnOnce(&Scene, &[&str]) -> Running,
+) -> Running {
+    scene.init_provider_at(name, rate, &[]);
     let keys = Keystore::new(&scene.home().join("dev"));
     let faucet = keys.unlock(devnet::FAUCET, &Passphrase::default()).unwrap();
     let (to, amount) = (scene.account(name).parse().unwrap(), Amount::whole(100));
@@ -81,8 +87,8 @@ fn cheapest(scene: &Scene, name: &str, start: impl FnOnce(&Scene, &[&str]) -> Ru
 }
 
 /// The same whose executors lie, by the name of what they do.
-fn lying(scene: &Scene, name: &str) -> Running {
-    cheapest(scene, name, |scene, more| {
+fn lying(scene: &Scene, name: &str, rate: &str) -> Running {
+    staked(scene, (name, rate), |scene, more| {
         let start = ["provider", "start", "--data", name, "--wallet", name];
         let arguments = scene.arguments(&[&start[..], more].concat());
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
@@ -116,7 +122,7 @@ fn e2e_an_honest_provider_is_audited_upheld_and_its_verifiers_are_paid() {
 
 fn a_liar_is_found(name: &str) {
     let scene = Scene::new("3");
-    let lies = lying(&scene, name);
+    let lies = lying(&scene, name, CHEAP);
     let (task, expected) = short(&scene);
     // Somebody else does what was not done, and the client has what it paid for.
     assert_eq!(scene.pulled(&task), expected);
@@ -131,7 +137,7 @@ fn a_liar_is_found(name: &str) {
     let Finding::Refuted(Fault::Wrong { finder: Challenger::Verifier(finder), index }) =
         first.finding
     else {
-        panic!("it lost a dispute: {first:?}")
+        unreachable!("it lost a dispute: {first:?}")
     };
     let said = first.said(finder);
     assert!(said.iter().any(|said| matches!(said, Said::Objected(_))), "{index}: {said:?}");
@@ -155,16 +161,14 @@ fn e2e_a_provider_that_lies_in_some_steps_is_narrowed_to_one_step_and_slashed() 
 #[test]
 fn e2e_a_verifier_that_lies_loses_its_pledge_and_harms_nobody() {
     let scene = Scene::new("3");
-    let lies = lying(&scene, "liar");
-    scene.write("short.txt", SHORT);
-    let account = scene.account("liar");
-    let task = scene.detached("short.txt", &["--spot", "--not", &account]);
-    assert_eq!(scene.pulled(&task), scene.undisturbed("short.txt"));
+    let lies = lying(&scene, "liar", DEAR);
+    let (task, expected) = short(&scene);
+    assert_eq!(scene.pulled(&task), expected);
     let entry = scene.assert_paid_once(&task);
     assert_eq!(entry.leases[0].verdict, Some(Verdict::Upheld));
     let found = closed(&scene, lease(&task, 0));
     assert_eq!(found.finding, Finding::Upheld);
-    let said = found.said(account.parse().unwrap());
+    let said = found.said(scene.account("liar").parse().unwrap());
     assert!(said.contains(&Said::Dismissed), "{said:?}");
     assert!(!found.forfeited.is_zero(), "its pledge is lost");
     lies.stop();
@@ -173,7 +177,8 @@ fn e2e_a_verifier_that_lies_loses_its_pledge_and_harms_nobody() {
 #[test]
 fn e2e_a_provider_that_vanishes_when_it_is_to_open_is_refuted_and_another_does_its_task() {
     let scene = Scene::new("3");
-    let gone = cheapest(&scene, "gone", |scene, more| scene.start_provider("gone", more));
+    let start = |scene: &Scene, more: &[&str]| scene.start_provider("gone", more);
+    let gone = staked(&scene, ("gone", CHEAP), start);
     let (task, expected) = short(&scene);
     let rpc = scene.rpc();
     until("verifiers are served", || match rpc.entry(&Key::Audit(lease(&task, 0))).unwrap() {

@@ -80,7 +80,8 @@ fn e2e_the_tour_ends_with_0_and_stops_everything() {
     let port = rpc + 6;
     let relay = rpc + 11;
     let mut arguments = start_arguments(rpc, port, relay);
-    arguments.extend(["--tour", "--exit"].map(str::to_owned));
+    let liar = liar_path().into_os_string().into_string().unwrap();
+    arguments.extend(["--tour", "--liar", &liar, "--exit"].map(str::to_owned));
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let output = run(home.path(), &arguments);
     let text = text(&output);
@@ -96,7 +97,9 @@ fn e2e_the_tour_ends_with_0_and_stops_everything() {
         "8. A picture",
         "9. A training",
         "10. Receipts of both",
-        "11. Done",
+        "11. An audit",
+        "12. A provider that cheats is caught, narrowed to one step, and slashed",
+        "13. Done",
     ] {
         assert!(text.contains(step), "{step}\n{text}");
     }

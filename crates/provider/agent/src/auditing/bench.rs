@@ -24,7 +24,7 @@ use std::sync::mpsc::Receiver;
 use tracing::{info, warn};
 
 /// What is wanted of the bench.
-pub(crate) enum Job {
+pub(crate) enum Chore {
     /// Repeat a segment.
     Repeat { matter: Matter, index: SegmentIndex },
     /// Tell the points after so many units.
@@ -83,10 +83,10 @@ pub(crate) struct Bench {
 
 impl Bench {
     /// Works until nobody wants anything any more.
-    pub(crate) fn work(mut self, jobs: &Receiver<Job>) {
-        for job in jobs {
-            match job {
-                Job::Repeat { matter, index } => {
+    pub(crate) fn work(mut self, chores: &Receiver<Chore>) {
+        for chore in chores {
+            match chore {
+                Chore::Repeat { matter, index } => {
                     let found = self.repeat(&matter, index).unwrap_or_else(|error| {
                         warn!(lease = %matter.id, segment = %index, %error, "not repeated");
                         Found::Broken
@@ -95,15 +95,15 @@ impl Bench {
                     info!(%lease, segment = %index, ?found, "repeated");
                     self.tell(Input::Repeated { lease, index, found, salt });
                 }
-                Job::Look { matter, index, ends } => {
+                Chore::Look { matter, index, ends } => {
                     let points = self.look(&matter, index, &ends);
                     let points = points.inspect_err(|error| {
                         warn!(lease = %matter.id, segment = %index, %error, "not looked into");
                     });
                     self.tell(Input::Looked { lease: matter.id, index, points: points.ok() });
                 }
-                Job::Show { matter, index, unit } => self.show(&matter, index, unit),
-                Job::Forget { lease } => drop(self.current.take_if(|(of, _)| *of == lease)),
+                Chore::Show { matter, index, unit } => self.show(&matter, index, unit),
+                Chore::Forget { lease } => drop(self.current.take_if(|(of, _)| *of == lease)),
             }
         }
     }

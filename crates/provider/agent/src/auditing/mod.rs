@@ -26,7 +26,7 @@ use crate::docket::Docket;
 use crate::lookout::Clock;
 use crate::record::Records;
 use crate::run::Controls;
-use bench::{Bench, Job};
+use bench::{Bench, Chore};
 use cases::Cases;
 use fetch::Fetcher;
 use matter::Matter;
@@ -105,11 +105,12 @@ pub(crate) struct Setting {
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-/// What was started.
+/// What was started; nothing where a network does not audit.
+#[derive(Default)]
 pub(crate) struct Started {
-    pub(crate) office: Office,
+    pub(crate) office: Option<Office>,
     /// For the lookout.
-    pub(crate) watch: Watch,
+    pub(crate) watch: Option<Watch>,
     pub(crate) threads: Vec<JoinHandle<()>>,
 }
 
@@ -132,7 +133,7 @@ impl Setting {
     pub(crate) fn start(self) -> io::Result<Started> {
         let (docket, cases) = (Docket::open(&self.folder)?, Cases::open(&self.folder)?);
         let (tray, letters) = mpsc::channel();
-        let ((bench, jobs), (outbox, sending)) = (mpsc::channel(), mpsc::channel());
+        let ((bench, chores), (outbox, sending)) = (mpsc::channel(), mpsc::channel());
         let (tray, outbox, controls) = (Tray(tray), Outbox(outbox), Controls::default());
         let (wanted, account) = (Wanted::default(), self.chain.account());
         let worker = Bench {
@@ -174,11 +175,11 @@ impl Setting {
         let (chain, answers) = (self.chain, tray.clone());
         let threads = vec![
             spawn("agent-audits", move || clerk.work(&letters))?,
-            spawn("agent-bench", move || worker.work(&jobs))?,
+            spawn("agent-bench", move || worker.work(&chores))?,
             spawn("agent-word", move || send_all(&*chain, &sending, &answers))?,
         ];
-        let watch = Watch { market: self.market, wanted, tray: tray.clone() };
-        Ok(Started { office: Office { tray, controls }, watch, threads })
+        let watch = Some(Watch { market: self.market, wanted, tray: tray.clone() });
+        Ok(Started { office: Some(Office { tray, controls }), watch, threads })
     }
 }
 
@@ -191,7 +192,7 @@ struct Clerk {
     cases: Cases,
     records: Records,
     fetcher: Fetcher,
-    bench: Sender<Job>,
+    bench: Sender<Chore>,
     outbox: Outbox,
     tray: Tray,
     wanted: Wanted,
@@ -274,10 +275,10 @@ impl Clerk {
                 Effect::Submit { lease, word } => self.say(lease, &word),
                 Effect::Fetch { lease, index, posted } => self.fetch(lease, index, posted),
                 Effect::Repeat { lease, index } => {
-                    self.give(lease, |matter| Job::Repeat { matter, index });
+                    self.give(lease, |matter| Chore::Repeat { matter, index });
                 }
                 Effect::Look { lease, index, ends } => {
-                    self.give(lease, |matter| Job::Look { matter, index, ends });
+                    self.give(lease, |matter| Chore::Look { matter, index, ends });
                 }
                 Effect::Forget { lease } => self.forget(lease),
             }
@@ -295,7 +296,7 @@ impl Clerk {
     fn say(&self, lease: LeaseId, word: &Word) {
         info!(%lease, word = word.name(), "said in an audit");
         if let Word::Show { index, unit } = *word {
-            return self.give(lease, |matter| Job::Show { matter, index, unit });
+            return self.give(lease, |matter| Chore::Show { matter, index, unit });
         }
         let (account, records, cases) = (self.account, &self.records, &self.cases);
         let operation = self.matters.get(&lease).and_then(|matter| {
@@ -323,14 +324,14 @@ impl Clerk {
         self.fetcher.begin(matter.clone(), index, height.filter(|_| posted), patience);
     }
 
-    fn give(&self, lease: LeaseId, job: impl FnOnce(Matter) -> Job) {
+    fn give(&self, lease: LeaseId, chore: impl FnOnce(Matter) -> Chore) {
         if let Some(matter) = self.matters.get(&lease) {
-            let _ = self.bench.send(job(matter.clone()));
+            let _ = self.bench.send(chore(matter.clone()));
         }
     }
 
     fn forget(&self, lease: LeaseId) {
-        let _ = self.bench.send(Job::Forget { lease });
+        let _ = self.bench.send(Chore::Forget { lease });
         let forgotten: io::Result<()> =
             self.docket.forget(lease).and_then(|()| self.cases.forget(lease));
         if let Err(error) = forgotten {

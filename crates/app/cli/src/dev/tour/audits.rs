@@ -2,11 +2,15 @@
 //! is narrowed to one step, executed by all validators, and slashed.
 
 use super::{Tour, market::Done, market::PROVIDERS};
-use crate::{dev::providers, examples::SHA256_SEARCH};
+use crate::{
+    dev::providers,
+    examples::SHA256_SEARCH,
+    exit::{Complaint, Exit},
+};
 use anyhow::{Context as _, Result};
 use opengpu_types::{
-    Address, Allocating, Amount, Audit, AuditPhase, Challenger, Event, Fault, Finding, Height,
-    Outcome, Verdict,
+    Address, Allocating, Amount, Audit, AuditPhase, AuditSeat, Challenger, Event, Fault, Finding,
+    Height, Outcome, Verdict,
 };
 
 /// What audits of a task have told.
@@ -68,7 +72,7 @@ impl Tour<'_> {
         let upheld = done.task.leases.iter().filter(|lease| !lease.paid.is_zero());
         let all = upheld.map(|lease| lease.verdict).collect::<Vec<_>>();
         if all != [Some(Verdict::Upheld)] {
-            anyhow::bail!("what was paid was not upheld: {all:?}");
+            return Err(wrong(format!("what was paid was not upheld: {all:?}")));
         }
         Ok((done, told))
     }
@@ -76,7 +80,7 @@ impl Tour<'_> {
 
 /// Who repeated what.
 fn drawn(audit: &Audit) -> String {
-    let seat = |seat: &opengpu_types::AuditSeat| {
+    let seat = |seat: &AuditSeat| {
         let segments: Vec<_> = seat.duties.iter().map(|duty| duty.index.to_string()).collect();
         format!("{} repeated segments {}", seat.verifier, segments.join(", "))
     };
@@ -93,6 +97,10 @@ fn refuted(audit: &Audit) -> Result<String> {
             "{finder} found another end of segment {index}; both narrowed it to one step, \
              and every validator executed that"
         )),
-        ref phase => anyhow::bail!("the cheater was not refuted in a dispute: {phase:?}"),
+        ref phase => Err(wrong(format!("the cheater was not refuted in a dispute: {phase:?}"))),
     }
+}
+
+fn wrong(told: String) -> anyhow::Error {
+    Complaint::new(Exit::Verification, told).into()
 }

@@ -31,6 +31,7 @@ use crate::{
     table::tables::{Audits, Beacons, Providers, ShelfCounts, Shelves},
 };
 use opengpu_crypto::{Seed, hash, seed};
+use opengpu_market::eyes;
 use opengpu_types::{
     Address, Amount, Audit as Stored, AuditPhase, CloseReason, Digest, Event, Height, Key, Lease,
     LeaseId, LeasePhase, List, Millis, ProgramKind, Provider, ProviderStatus, Task,
@@ -183,7 +184,7 @@ impl<S: State> Market<'_, S> {
         let begun = match draw::is_audited(&seed, stored.rate) {
             true => {
                 let excluded = BTreeSet::from([lease.provider, task.client]);
-                let verifiers = self.verifiers(&seed, &excluded, count)?;
+                let verifiers = self.verifiers(&seed, (task, &excluded), count)?;
                 Audit::begin(known, seed, (count, &verifiers), now)
             }
             false => None,
@@ -204,7 +205,7 @@ impl<S: State> Market<'_, S> {
         let seed = self.audit_seed(id, &lease, height, Occasion::Others)?;
         let mut excluded: BTreeSet<_> = audit.known().collect();
         excluded.extend([lease.provider, task.client]);
-        let mut verifiers = self.verifiers(&seed, &excluded, OTHERS)?;
+        let mut verifiers = self.verifiers(&seed, (task, &excluded), OTHERS)?;
         // In a small network there is nobody else, and one that is away must not decide for all.
         let found = u32::try_from(verifiers.len()).unwrap_or(u32::MAX);
         verifiers.extend(self.drawn_among(&seed, audit.proven(), OTHERS.saturating_sub(found))?);
@@ -258,17 +259,18 @@ impl<S: State> Market<'_, S> {
     }
 
     /// Up to so many verifiers, each once, drawn by stake among the providers whose offers stand on some
-    /// shelves: all of them while there are few, otherwise those behind where the seed says.
+    /// shelves: all of them while there are few, otherwise those behind where the seed says. Whom the eyes of
+    /// the task exclude is served by nobody, so it is not drawn.
     fn verifiers(
         &self,
         seed: &Seed,
-        excluded: &BTreeSet<Address>,
+        (task, excluded): (&Task, &BTreeSet<Address>),
         most: u32,
     ) -> Result<Vec<Address>, Halt> {
         let mut found: Vec<(Digest, Address)> = self
             .shelved(seed)?
             .into_iter()
-            .filter(|provider| !excluded.contains(provider))
+            .filter(|provider| !excluded.contains(provider) && eyes::may_see(task, provider))
             .map(|provider| (hash(LOOK, &[&seed.0, provider.as_bytes()]), provider))
             .collect();
         found.sort_unstable();

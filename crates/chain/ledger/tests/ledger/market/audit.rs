@@ -12,6 +12,7 @@ use opengpu_types::{
     LeasePhase, List, MarketOperation, Metered, Millis, Operation, Permille, Said, Seed, Segment,
     SegmentIndex, Transaction, Unit, Verdict,
 };
+use std::collections::BTreeSet;
 
 fn finding(court: &Court) -> Finding {
     match court.closed().0.phase {
@@ -321,6 +322,21 @@ fn only_those_are_drawn_who_were_heard_of_lately_and_have_a_pledge() {
     let mut court = Court::committed(Lie::None, Kind::Honest, dear);
     court.until(|phase| !matches!(phase, AuditPhase::Waiting { .. }));
     assert_eq!(court.stored().unwrap().phase, AuditPhase::Objecting);
+}
+
+#[test]
+fn whom_the_client_denies_is_not_drawn() {
+    let mut spec = sum();
+    for number in (1..8).filter(|number| *number != 5) {
+        spec.requirements.denied.push(provider(number).address()).unwrap();
+    }
+    let mut court = Court::committed_to(spec, (Lie::None, Kind::Silent), TWO);
+    let mut drawn = BTreeSet::new();
+    while let Some(stored) = court.stored() {
+        drawn.extend(stored.seats.iter().map(|seat| seat.verifier));
+        court.idle();
+    }
+    assert_eq!(drawn, BTreeSet::from([provider(5).address()]), "in both draws");
 }
 
 #[test]

@@ -264,8 +264,17 @@ impl Court {
     }
 
     pub(crate) fn committed(lie: Lie, kind: Kind, audits: AuditParameters) -> Self {
+        Self::committed_to(sum(), (lie, kind), audits)
+    }
+
+    /// The same of another task.
+    pub(crate) fn committed_to(
+        spec: Spec,
+        (lie, kind): (Lie, Kind),
+        audits: AuditParameters,
+    ) -> Self {
         let (mut bazaar, run) = (audited_bazaar(audits, 8), Run::new(lie));
-        let task = bazaar.submit(sum(), 5);
+        let task = bazaar.submit(spec, 5);
         let id = first(task);
         bazaar.work(4_000);
         let court = Self { bazaar, run, id, kinds: vec![kind; 8], events: Vec::new() };
