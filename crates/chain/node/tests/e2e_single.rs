@@ -144,7 +144,7 @@ fn assert_in_its_block(network: &DevNetwork, rpc: &Rpc, bundle: &ReceiptBundle) 
     let (chain, header) = (network.genesis.chain, &bundle.finalized.header);
     let transactions = rpc.transactions(header.height).unwrap();
     assert_eq!(Block::transactions_root(&transactions), header.transactions);
-    let place = usize::try_from(bundle.receipt.index).unwrap() - 1;
+    let place = usize::try_from(bundle.receipt.index).unwrap().checked_sub(1).unwrap();
     assert_eq!(Some(transactions[place].transaction.id(chain)), bundle.receipt.transaction);
     assert_eq!(rpc.transactions(Height(9_999_999)).unwrap_err().code(), Some("not-found"));
     let beyond = format!("GET /v1/blocks/{}/transactions?from=9", header.height);
