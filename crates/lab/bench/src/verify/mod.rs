@@ -1,11 +1,12 @@
 //! What audits cost beside the work, beside a second copy of it; and how long a dispute takes.
 //!
 //! ```text
+//!   [ a liar, if there is one, on a network of its own ]
 //!   [ network starts, an idle moment ]
 //!   [ an audited run | the same as two copies ] x rounds
 //!   [ a short run, audited | the same, not audited ] x pairs        what audits take beside executors
 //!   [ a record by predicates ] [ checked short runs, one in ten drawn ]
-//!   [ audits, transfers and a dispute on the ledger in memory ] [ a liar, if there is one ]
+//!   [ audits, transfers and a dispute on the ledger in memory ]
 //! ```
 //!
 //! - The measure is processor time of executors: of an agent's process tree everything below the agent.
@@ -48,6 +49,8 @@ const PAIRED: usize = 1;
 const IDLE: Duration = Duration::from_secs(4);
 /// Short segments are so much shorter.
 const SHORTER: u64 = 50;
+/// Segments of a task that only adds to a record.
+const TINY: u32 = 4;
 
 /// Measures what verifying costs.
 #[derive(Clone, Debug, Parser)]
@@ -128,8 +131,15 @@ fn measure(program: &Program, folder: &Path) -> Result<Found, BenchError> {
     let long = Work::new(&folder.join("long"), program.segments, steps)?;
     let few = steps.div_euclid(SHORTER).max(1);
     let short = Work::new(&folder.join("short"), program.segments, few)?;
+    // A record is earned by any task, so by the shortest.
+    let tiny = Work::new(&folder.join("tiny"), TINY, 1)?;
+    let lie = program.liar.as_deref().map(|path| {
+        tell("a liar, on a network of its own");
+        liar::measure(opengpu, &folder.join("liar"), (path, program.providers), &long)
+    });
+    let lie = lie.transpose()?;
     let mut figures = Figures::default();
-    let mut bed = Bed::start(opengpu, folder, program.providers, None)?;
+    let mut bed = Bed::start(opengpu, &folder.join("bed"), program.providers, None)?;
     // What everybody fetches once, and the first start of an executor, are in no round.
     for provider in 0..program.providers {
         bed.run(&short, Way::Fast(provider))?;
@@ -137,20 +147,13 @@ fn measure(program: &Program, folder: &Path) -> Result<Found, BenchError> {
     rounds(program, &mut bed, &long, &mut figures)?;
     pairs(program, &mut bed, &short, &mut figures)?;
     let wanted = (program.record, program.tasks);
-    let trusted = trusted::measure(&mut bed, &short, AUDITED, wanted, until)?;
+    let trusted = trusted::measure(&mut bed, (&tiny, &short), AUDITED, wanted, until)?;
     count_trusted(&trusted, &mut figures);
     drop(bed);
     let seed = machine::now();
     tell("audits on the ledger in memory");
     let costs = court::costs(program.audits, seed)?;
     let blocks = court::dispute(steps, seed)?;
-    let lie = match &program.liar {
-        Some(path) => {
-            let place = folder.join("liar");
-            Some(liar::measure(opengpu, &place, (path, program.providers), &short)?)
-        }
-        None => None,
-    };
     Ok(Found { figures, trusted, costs, blocks, lie, providers: program.providers })
 }
 

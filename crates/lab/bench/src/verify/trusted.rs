@@ -50,10 +50,11 @@ impl Trusted {
     }
 }
 
-/// Earns a record of so many and counts so many tasks, as far as there is time.
+/// Earns a record of so many by one kind of work and counts so many tasks of another, as far as there is
+/// time.
 pub(super) fn measure(
     bed: &mut Bed,
-    work: &Work,
+    (tiny, work): (&Work, &Work),
     provider: usize,
     (record, tasks): (u32, u32),
     until: Instant,
@@ -61,7 +62,7 @@ pub(super) fn measure(
     let mut trusted = Trusted::default();
     let mut earned = bed.record(provider)?;
     while earned < record && Instant::now() < until {
-        bed.run(work, Way::Judged(provider))?;
+        bed.run(tiny, Way::Judged(provider))?;
         let now = bed.record(provider)?;
         if now <= earned {
             let why = "a predicate accepted an output, and the record did not grow";
