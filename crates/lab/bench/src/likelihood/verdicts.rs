@@ -149,6 +149,7 @@ fn more(bounds: &Bounds, all: &[Judged]) -> Map<String, Value> {
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
 mod tests {
     use super::*;
     use opengpu_verify::compare::likelihood::{LEAST, Surprise, Token};

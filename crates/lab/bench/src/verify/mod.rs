@@ -123,7 +123,8 @@ pub fn run(program: Program) -> Result<(), BenchError> {
 }
 
 fn measure(program: &Program, folder: &Path) -> Result<Found, BenchError> {
-    let until = Instant::now() + Duration::from_secs(program.seconds);
+    let begun = Instant::now();
+    let is_over = || begun.elapsed() >= Duration::from_secs(program.seconds);
     let opengpu = &program.told.opengpu;
     let seconds = f64::from(program.milliseconds) / 1e3;
     let steps = calibrate(opengpu, &folder.join("try"), seconds)?;
@@ -147,7 +148,7 @@ fn measure(program: &Program, folder: &Path) -> Result<Found, BenchError> {
     rounds(program, &mut bed, &long, &mut figures)?;
     pairs(program, &mut bed, &short, &mut figures)?;
     let wanted = (program.record, program.tasks);
-    let trusted = trusted::measure(&mut bed, (&tiny, &short), AUDITED, wanted, until)?;
+    let trusted = trusted::measure(&mut bed, (&tiny, &short), AUDITED, wanted, &is_over)?;
     count_trusted(&trusted, &mut figures);
     drop(bed);
     let seed = machine::now();

@@ -11,7 +11,6 @@ use super::{
 };
 use crate::{error::BenchError, tell};
 use opengpu_types::{AuditPhase, Finding};
-use std::time::Instant;
 
 /// Commitments after which the ladder audits one in ten.
 pub(super) const RECORD: u32 = 200;
@@ -57,11 +56,11 @@ pub(super) fn measure(
     (tiny, work): (&Work, &Work),
     provider: usize,
     (record, tasks): (u32, u32),
-    until: Instant,
+    is_over: &dyn Fn() -> bool,
 ) -> Result<Trusted, BenchError> {
     let mut trusted = Trusted::default();
     let mut earned = bed.record(provider)?;
-    while earned < record && Instant::now() < until {
+    while earned < record && !is_over() {
         bed.run(tiny, Way::Judged(provider))?;
         let now = bed.record(provider)?;
         if now <= earned {
@@ -79,7 +78,7 @@ pub(super) fn measure(
         return Ok(trusted);
     }
     for _ in 0..tasks {
-        if Instant::now() >= until {
+        if is_over() {
             break;
         }
         let ran = bed.run(work, Way::Checked(provider))?;

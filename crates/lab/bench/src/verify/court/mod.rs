@@ -468,6 +468,7 @@ fn offer() -> Offer {
 }
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
 mod tests {
     use super::*;
 
