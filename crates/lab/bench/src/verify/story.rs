@@ -168,7 +168,6 @@ fn objects(operation: &Operation) -> bool {
 }
 
 #[cfg(test)]
-#[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
 mod tests {
     use super::*;
     use opengpu_crypto::Keypair;

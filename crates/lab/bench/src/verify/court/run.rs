@@ -147,7 +147,6 @@ fn leaf(end: End) -> Segment {
 }
 
 #[cfg(test)]
-#[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
 mod tests {
     use super::*;
     use opengpu_referee::wasm::{Limits, Part, Program};
