@@ -46,7 +46,7 @@ const NATS: Peer =
 const DASK: Peer = Peer { name: "dask", program: "python", package: "pip:distributed==2026.8.0" };
 const RAY: Peer = Peer { name: "ray", program: "python", package: "pip:ray==2.60.0" };
 
-const BENCHES: [Bench; 7] = [
+const BENCHES: [Bench; 8] = [
     Bench {
         name: "auction",
         binary: "bench-auction",
@@ -84,6 +84,7 @@ const BENCHES: [Bench; 7] = [
         tools: || packages::provide(&Requirement::Debian("openssh-server".into())).map(drop),
         peers: &[Peer { name: "rsync", program: "rsync", package: "deb:rsync" }],
     },
+    Bench { name: "verify", binary: "bench-verify", tools: || Ok(()), peers: &[] },
 ];
 
 fn names() -> Vec<&'static str> {

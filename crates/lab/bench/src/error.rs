@@ -46,6 +46,12 @@ pub enum BenchError {
     /// A task did not do what it should.
     #[error("the task failed: {0}")]
     Task(String),
+    /// The ledger in memory does not do what it should.
+    #[error("the ledger in memory failed: {0}")]
+    Ledger(String),
+    /// An audit did not go as it should, so there is nothing to measure.
+    #[error("the audit failed: {0}")]
+    Audit(String),
     /// A session or a transfer failed.
     #[error("the transfer failed: {0}")]
     Transfer(String),

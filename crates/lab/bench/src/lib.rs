@@ -15,6 +15,7 @@
 //! - [`roles`]: memory at rest and the first task after a start, role by role, beside NATS and Ray.
 //! - [`tasks`]: tasks on a whole network, one by one and as many items, beside Ray.
 //! - [`transfer`]: an artifact between two endpoints, beside rsync and the bare transport.
+//! - [`verify`]: what audits cost beside the work, beside a second copy, and how long a dispute takes.
 //! - [`chaos`]: no speed, but whether anything is lost when processes of all roles are killed.
 //! - [`chain`]: transfers, finality, memory and processor time of four validators, beside anvil.
 
@@ -37,6 +38,7 @@ pub mod roles;
 pub mod tasks;
 mod told;
 pub mod transfer;
+pub mod verify;
 mod want;
 mod watch;
 

@@ -14,6 +14,7 @@ use std::{
     collections::BTreeSet,
     fs::{self, File},
     iter::Sum,
+    ops::RangeInclusive,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio, exit},
@@ -54,6 +55,15 @@ impl Sum for Usage {
             resident: sum.resident.saturating_add(one.resident),
         })
     }
+}
+
+/// Processor time of a process, apart from that of everything below it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Parts {
+    /// Its own.
+    pub(crate) own: Duration,
+    /// That of everything that it started, whether it still runs or has ended.
+    pub(crate) below: Duration,
 }
 
 /// Groups of the processes that run now.
@@ -153,6 +163,11 @@ impl Process {
     pub(crate) fn usage(&self) -> Usage {
         usage_of(self.child.id())
     }
+
+    /// Processor time that it used so far, apart from that of everything below it.
+    pub(crate) fn parts(&self) -> Parts {
+        parts_of(self.child.id())
+    }
 }
 
 /// What this process alone used so far.
@@ -166,6 +181,18 @@ pub(crate) fn usage_of(id: u32) -> Usage {
     let all = all_processes();
     let tree = tree(id, &all);
     all.iter().filter(|one| tree.contains(&one.id)).map(|one| one.usage).sum()
+}
+
+/// Processor time that a process used so far, apart from that of everything below it.
+pub(crate) fn parts_of(id: u32) -> Parts {
+    split(id, &all_processes())
+}
+
+fn split(root: u32, all: &[Entry]) -> Parts {
+    let tree = tree(root, all);
+    let whole: Usage = all.iter().filter(|one| tree.contains(&one.id)).map(|one| one.usage).sum();
+    let own = all.iter().find(|one| one.id == root).map(|one| one.own).unwrap_or_default();
+    Parts { own, below: whole.processor.saturating_sub(own) }
 }
 
 impl Drop for Process {
@@ -195,6 +222,8 @@ struct Entry {
     id: u32,
     parent: u32,
     usage: Usage,
+    /// Processor time without that of children that have ended.
+    own: Duration,
 }
 
 fn all_processes() -> Vec<Entry> {
@@ -213,12 +242,17 @@ fn parse(stat: &str) -> Option<Entry> {
     let field = |place: usize| rest.split_whitespace().nth(place);
     let number = |place: usize| field(place)?.parse::<u64>().ok();
     // Its own, and those of children that have ended.
-    let ticks = (11..=14).try_fold(0u64, |sum, place| Some(sum.saturating_add(number(place)?)))?;
-    let processor = Duration::from_millis(ticks.saturating_mul(1_000 / TICKS));
+    let time = |places: RangeInclusive<usize>| {
+        let ticks =
+            places.into_iter().try_fold(0u64, |sum, it| Some(sum.saturating_add(number(it)?)))?;
+        Some(Duration::from_millis(ticks.saturating_mul(1_000 / TICKS)))
+    };
+    let (processor, own) = (time(11..=14)?, time(11..=12)?);
     Some(Entry {
         id: id.parse().ok()?,
         parent: field(1)?.parse().ok()?,
         usage: Usage { processor, resident: number(21)?.saturating_mul(PAGE) },
+        own,
     })
 }
 
@@ -240,7 +274,7 @@ mod tests {
     use super::*;
 
     fn entry(id: u32, parent: u32) -> Entry {
-        Entry { id, parent, usage: Usage::default() }
+        Entry { id, parent, usage: Usage::default(), own: Duration::ZERO }
     }
 
     #[test]
@@ -250,6 +284,7 @@ mod tests {
         let read = parse(line).unwrap();
         assert_eq!((read.id, read.parent), (42, 7));
         assert_eq!(read.usage.processor, Duration::from_secs(2));
+        assert_eq!(read.own, Duration::from_millis(1_500));
         assert_eq!(read.usage.resident, 25 * 4_096);
         assert_eq!(parse("42 (a"), None);
     }
@@ -258,6 +293,20 @@ mod tests {
     fn a_tree_holds_children_of_children_and_no_strangers() {
         let all = [entry(1, 0), entry(2, 1), entry(5, 4), entry(4, 2), entry(9, 1)];
         assert_eq!(tree(2, &all), BTreeSet::from([2, 4, 5]));
+    }
+
+    #[test]
+    fn what_ended_and_what_runs_below_a_process_is_not_its_own() {
+        let seconds = Duration::from_secs;
+        let used = |id, parent, processor, own| Entry {
+            usage: Usage { processor: seconds(processor), resident: 0 },
+            own: seconds(own),
+            ..entry(id, parent)
+        };
+        // The first one waited for children that used 3 s; one that runs used 4 s and its child 1 s.
+        let all = [used(2, 1, 5, 2), used(3, 2, 4, 4), used(4, 3, 1, 1), used(9, 1, 7, 7)];
+        assert_eq!(split(2, &all), Parts { own: seconds(2), below: seconds(8) });
+        assert_eq!(split(8, &all), Parts::default());
     }
 
     #[test]

@@ -47,7 +47,12 @@ impl fmt::Display for Want {
                     Sense::AtMost => "<=",
                 };
                 let verdict = if self.holds() { "ok" } else { "short" };
-                write!(f, "want {id} {name}: {measured:.1} (wanted {operator} {wanted}) {verdict}")
+                // Below one a tenth decides too much.
+                let digits = if wanted.abs() < 1.0 { 2 } else { 1 };
+                write!(
+                    f,
+                    "want {id} {name}: {measured:.digits$} (wanted {operator} {wanted}) {verdict}"
+                )
             }
             Err(why) => write!(f, "want {id} {name}: no peer ({why}) short"),
         }
@@ -65,6 +70,9 @@ mod tests {
         };
         assert_eq!(want(Ok(12.34), Sense::AtLeast), "want B11 x: 12.3 (wanted >= 10) ok");
         assert_eq!(want(Ok(12.34), Sense::AtMost), "want B11 x: 12.3 (wanted <= 10) short");
+        let small =
+            Want { id: "B11", name: "x", measured: Ok(0.512), sense: Sense::AtMost, wanted: 0.5 };
+        assert_eq!(small.to_string(), "want B11 x: 0.51 (wanted <= 0.5) short");
         let missing = want(Err("not installed".into()), Sense::AtMost);
         assert_eq!(missing, "want B11 x: no peer (not installed) short");
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     error::BenchError,
-    process::{Process, Usage},
+    process::{Parts, Process, Usage},
 };
 use std::{
     ffi::OsString,
@@ -102,6 +102,17 @@ impl Member {
     /// What it used so far, if it runs.
     pub(crate) fn usage(&self) -> Option<Usage> {
         self.process.as_ref().map(Process::usage)
+    }
+
+    /// Processor time that it used so far, apart from that of everything below it, if it runs.
+    pub(crate) fn parts(&self) -> Option<Parts> {
+        self.process.as_ref().map(Process::parts)
+    }
+
+    /// The same member as another program that takes the same arguments.
+    pub(crate) fn played_by(mut self, program: PathBuf) -> Self {
+        self.program = program;
+        self
     }
 
     /// Whether it has been running for so long.

@@ -25,7 +25,7 @@ use opengpu_client::{
     wallet::create_folder,
 };
 use opengpu_crypto::{Keypair, KeystoreCost};
-use opengpu_types::{Allocation, Amount, List, Millis, Permille};
+use opengpu_types::{Address, Allocation, Amount, List, Millis, Parameters, Permille};
 use rand::{RngExt as _, rngs::StdRng};
 use std::{
     ffi::OsString,
@@ -64,6 +64,8 @@ pub(crate) struct Scene {
     pub(crate) rpcs: Vec<Rpc>,
     pub(crate) nodes: Vec<Member>,
     pub(crate) providers: Vec<Member>,
+    /// Accounts of the providers, in their sequence.
+    pub(crate) accounts: Vec<Address>,
     pub(crate) relay: Member,
 }
 
@@ -75,6 +77,17 @@ impl Scene {
         cast: &Cast<'_>,
         rng: &mut StdRng,
     ) -> Result<Self, BenchError> {
+        Self::make_with(opengpu, folder, cast, |_| {}, rng)
+    }
+
+    /// The same with other parameters.
+    pub(crate) fn make_with(
+        opengpu: &Path,
+        folder: &Path,
+        cast: &Cast<'_>,
+        change: impl FnOnce(&mut Parameters),
+        rng: &mut StdRng,
+    ) -> Result<Self, BenchError> {
         let first_port = free_ports(rng)?;
         let time = Millis(machine::now().checked_div(1_000).unwrap_or(0));
         let plan = Plan { first_port, ..Plan::new(VALIDATORS, time) };
@@ -82,6 +95,7 @@ impl Scene {
         // A validator that is killed again and again shall keep its seat.
         made.genesis.parameters.missed_limit = Permille::constant(1_000);
         made.genesis.parameters.epoch_blocks = 20;
+        change(&mut made.genesis.parameters);
         let providers: Vec<_> =
             (0..cast.providers).map(|_| Keypair::generate_ed25519(rng)).collect();
         let funded = providers.iter().chain(cast.clients).map(|keypair| Allocation {
@@ -112,6 +126,7 @@ impl Scene {
             rpcs,
             nodes,
             providers: Vec::new(),
+            accounts: providers.iter().map(Keypair::address).collect(),
             relay,
         };
         for (index, keypair) in providers.iter().enumerate() {

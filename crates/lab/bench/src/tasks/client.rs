@@ -4,7 +4,7 @@ use crate::{error::BenchError, network::Scene};
 use opengpu_client::{Rpc, Signatory};
 use opengpu_crypto::Keypair;
 use opengpu_exec::{Data, Launch, Program, Supervisor, run::Repeat};
-use opengpu_sdk::{Attended, Client, Wishes};
+use opengpu_sdk::{Attended, Check, Client, Wishes};
 use opengpu_types::{
     Allocating, Amount, ArtifactId, CloseReason, Measure, Money, SegmentIndex, Task, TaskId,
     TaskPhase, Trust, Work,
@@ -13,7 +13,7 @@ use opengpu_verify::trace::{Emitted, Trace};
 use std::{path::Path, sync::atomic::AtomicBool};
 
 /// What a task may cost.
-const BUDGET: Amount = Amount::whole(1);
+pub(crate) const BUDGET: Amount = Amount::whole(1);
 
 pub(crate) struct Submitter {
     client: Client,
@@ -55,9 +55,25 @@ impl Submitter {
             work: Some(Work { amount: 1_000, measure: Measure::Integers }),
             ..Wishes::new(budget)
         };
+        let id = self.submit(program, input, None, &wishes)?;
+        self.attend(id)
+    }
+
+    /// Submits a task as it is wished.
+    pub(crate) fn submit(
+        &self,
+        program: &Program,
+        input: &[u8],
+        check: Option<&Check>,
+        wishes: &Wishes,
+    ) -> Result<TaskId, BenchError> {
         let spec = wishes.spec(program, ArtifactId::of(input), Amount::ONE);
-        let packed = self.client.pack(program, input, None, spec).map_err(failed)?;
-        let id = self.client.submit(&self.owner, &packed, budget, BUDGET).map_err(failed)?;
+        let packed = self.client.pack(program, input, check, spec).map_err(failed)?;
+        self.client.submit(&self.owner, &packed, wishes.budget, BUDGET).map_err(failed)
+    }
+
+    /// Attends a task until it is settled and its output is here.
+    pub(crate) fn attend(&self, id: TaskId) -> Result<Settled, BenchError> {
         let attended = self.client.attend(id, &AtomicBool::new(false), &mut |_, _| {});
         let Attended::Ended { task, output } = attended.map_err(failed)? else {
             return Err(failed("it was left"));

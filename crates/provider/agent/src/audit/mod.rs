@@ -11,8 +11,9 @@
 //! - What is sealed is on disk before it is sent, with its salt, and is never replaced: whoever comes back
 //!   between seal and reveal goes on with the same.
 //! - Seals are opened in their phase alone, and only where the leaf is open.
-//! - One word per audit is on its way at a time. What the chain has taken is not said again while it shows
-//!   the same audit as before.
+//! - One word per audit is on its way at a time. What the chain has taken is not said again while it does not
+//!   show it yet; a look may be faster than the answer, so what counts is what was said, and not what was seen
+//!   when the answer came.
 //! - One segment is run at a time, of the audit that ends first. Each audit fetches one at a time, whatever
 //!   others wait for: a provider that serves slowly keeps nobody from the segments of another one.
 //! - Whoever was not drawn is served nothing ([`Seen::serves`], [`Asked::share`]).
@@ -287,11 +288,10 @@ struct Case {
     disputed: Option<SegmentIndex>,
     /// What is looked for now: after so many units of a segment.
     looking: Option<(SegmentIndex, Vec<u64>)>,
-    /// What the chain showed when the word was sent that is on its way.
-    sent: Option<Audit>,
-    /// What it showed when the last word was sent that it has taken: until it shows something else, there is
-    /// nothing more to say.
-    heard: Option<Audit>,
+    /// What is on its way, with the audit in which it was said.
+    sent: Option<(Word, Audit)>,
+    /// Our last word that the chain took, with the audit in which it was said.
+    heard: Option<(Word, Audit)>,
     /// Whether the last word may have been taken; the next look tells.
     unsure: bool,
     rest: Millis,
@@ -457,8 +457,7 @@ impl Case {
     fn submitted(&mut self, answer: Outcome, now: Millis) {
         let Some(sent) = self.sent.take() else { return };
         match answer {
-            // What is seen may be from before or from after that: the next look tells.
-            Outcome::Applied => (self.heard, self.unsure) = (Some(sent), true),
+            Outcome::Applied => self.heard = Some(sent),
             // Another look says where it stands now.
             Outcome::Unavailable | Outcome::Failed(Failure::WrongPhase) => {
                 self.unsure = true;
@@ -472,8 +471,7 @@ impl Case {
     /// Does what is to be done now.
     fn act(&mut self, desk: &mut Desk<'_>) {
         let Some(seen) = self.seen.clone() else { return };
-        let said = self.heard.as_ref() == Some(&seen.audit);
-        if self.sent.is_some() || self.unsure || said || desk.now < self.rest {
+        if self.sent.is_some() || self.unsure || desk.now < self.rest {
             return;
         }
         // What comes at the deadline or after it is refused and costs a fee.
@@ -492,12 +490,19 @@ impl Case {
             }
             _ => None,
         };
-        let Some(word) = word else { return };
+        let Some(word) = word.filter(|word| !self.is_taken(word, &seen.audit)) else { return };
         if matches!(word, Word::Answer(_)) {
             desk.effects.push(Effect::Keep { lease: desk.lease, kept: self.kept.clone() });
         }
-        self.sent = Some(seen.audit);
+        self.sent = Some((word.clone(), seen.audit));
         desk.effects.push(Effect::Submit { lease: desk.lease, word });
+    }
+
+    /// Whether the chain has taken this word already, and only does not show it yet. Two moves of a dispute may
+    /// be alike; nothing else is said twice.
+    fn is_taken(&self, word: &Word, audit: &Audit) -> bool {
+        let moves = matches!(word, Word::Move(_) | Word::Show { .. });
+        self.heard.as_ref().is_some_and(|(taken, then)| taken == word && (!moves || then == audit))
     }
 
     /// The points of a disputed segment at these ends, once they are known. Those that are missing are

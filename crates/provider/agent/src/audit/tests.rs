@@ -340,6 +340,85 @@ fn an_honest_provider_is_upheld_and_whoever_lies_is_refuted_at_the_unit_of_its_l
     }
 }
 
+fn seen(audit: &Audit) -> Input {
+    let seen = Seen { provider: PROVIDER, audit: audit.clone() };
+    Input::Seen { audits: BTreeMap::from([(LEASE, Some(seen))]) }
+}
+
+const NOW: Millis = Millis(1_000);
+
+/// An audit of ten of thirty segments by two verifiers.
+fn drawn() -> Audit {
+    let extent = Extent { steps: 600, segments: 30 };
+    let subject = Subject { chain: ChainId(7), lease: LEASE, part: Part::whole(extent) };
+    let verifiers = [account(0), account(1)];
+    Audit::begin((subject, TIMES), seed(1), (10, &verifiers), NOW).unwrap()
+}
+
+/// A verifier seals something about all that it was drawn for.
+fn seal(audit: &mut Audit, verifier: Address) {
+    let seat = audit.seats.iter().find(|seat| seat.verifier == verifier).unwrap();
+    let sealed = |duty: &audit::Duty| (duty.index, Reply::Sealed(Digest([5; 32])));
+    let replies = seat.duties.iter().map(sealed).collect();
+    audit.apply(Rule::Answered { verifier, replies }, NOW).unwrap();
+}
+
+#[test]
+fn a_provider_goes_on_opening_though_it_saw_what_it_opened_before_it_was_told() {
+    let mut audit = drawn();
+    seal(&mut audit, account(0));
+    seal(&mut audit, account(1));
+    let (mut core, mut words) = (Audits::new(PROVIDER), 0);
+    let mut effects = core.apply(NOW, seen(&audit));
+    while audit.phase == Phase::Opening {
+        let open = effects.iter().find_map(|effect| match effect {
+            Effect::Submit { word: Word::Open(indices), .. } => Some(indices.clone()),
+            _ => None,
+        });
+        let indices = open.expect("it goes on");
+        let leaves = indices.iter().map(|index| Run::default().leaf(index.0)).collect();
+        audit.apply(Rule::Opened { leaves }, NOW).unwrap();
+        // The look is faster than the answer.
+        assert!(!core.apply(NOW, seen(&audit)).iter().any(is_submit), "one word at a time");
+        effects = core.apply(NOW, Input::Submitted { lease: LEASE, answer: Outcome::Applied });
+        words += 1;
+    }
+    assert_eq!(words, 3, "ten segments and the beginning, four at a time");
+}
+
+fn is_submit(effect: &Effect) -> bool {
+    matches!(effect, Effect::Submit { .. })
+}
+
+#[test]
+fn what_was_taken_is_not_said_again_though_the_chain_shows_only_what_others_said() {
+    let mut audit = drawn();
+    let [one, other] = [account(0), account(1)];
+    let mut core = Audits::new(one);
+    let mut effects: VecDeque<_> = core.apply(NOW, seen(&audit)).into();
+    let answer = loop {
+        let input = match effects.pop_front().expect("it answers") {
+            Effect::Submit { word: Word::Answer(replies), .. } => break replies,
+            Effect::Fetch { lease, index, .. } => {
+                let before = Run::default().before(index.0);
+                Input::Served { lease, index, before }
+            }
+            Effect::Repeat { lease, index } => {
+                let found = Found::Ended(Digest([6; 32]));
+                Input::Repeated { lease, index, found, salt: [7; 32] }
+            }
+            _ => continue,
+        };
+        effects.extend(core.apply(NOW, input));
+    };
+    seal(&mut audit, other);
+    let taken = Input::Submitted { lease: LEASE, answer: Outcome::Applied };
+    assert!(!core.apply(NOW, taken).iter().any(is_submit));
+    assert!(!core.apply(NOW, seen(&audit)).iter().any(is_submit), "it is not there yet");
+    audit.apply(Rule::Answered { verifier: one, replies: answer }, NOW).unwrap();
+    assert!(!core.apply(NOW, seen(&audit)).iter().any(is_submit), "leaves are not open yet");
+}
+
 #[test]
 fn who_lost_its_word_says_the_same_again_after_a_crash() {
     let mut world = World::new(&[], 1);
@@ -467,30 +546,6 @@ fn nobody_is_served_who_was_not_drawn_for_it() {
 }
 
 #[test]
-fn what_a_look_shows_before_the_answer_is_here_is_acted_on() {
-    let mut world = World::new(&[], 1);
-    // Leaves take more than one word.
-    let sealed = (0..).map(SegmentIndex).take(Chained::MAX_OPENED + 1);
-    let (paid, said) = (true, Told::Sealed(Digest([1; 32])));
-    world.audit.seats[0].duties = sealed.map(|index| audit::Duty { index, paid, said }).collect();
-    world.audit.seats.truncate(1);
-    world.audit.phase = Phase::Opening;
-    world.see(0);
-    let is_word = |effect: &Effect| matches!(effect, Effect::Submit { word: Word::Open(_), .. });
-    let first = world.actors[0].waiting.iter().filter(|it| is_word(it)).count();
-    assert_eq!(first, 1);
-    // The chain has taken the first word and shows it before whoever sent it hears so.
-    let leaves = (0..).take(Chained::MAX_OPENED).map(|index| world.run.leaf(index));
-    world.audit.leaves.extend(leaves.map(|leaf| (leaf.index, leaf)));
-    world.actors[0].waiting.clear();
-    world.see(0);
-    let answer = Outcome::Applied;
-    world.actors[0].tell(world.now, Input::Submitted { lease: LEASE, answer });
-    world.see(0);
-    assert!(world.actors[0].waiting.iter().any(is_word), "it opens the rest");
-}
-
-#[test]
 fn a_run_that_fails_is_no_answer_that_anybody_else_gives() {
     let mut world = World::new(&[], 1);
     let at = 1;
@@ -505,6 +560,7 @@ fn a_run_that_fails_is_no_answer_that_anybody_else_gives() {
         }
         world.act(at, Mishap::None);
     };
+    // What it fetches meanwhile goes on.
     world.actors[at].waiting.pop_front();
     let (salt, found) = ([1; 32], Found::False);
     world.actors[at].tell(world.now, Input::Repeated { lease: LEASE, index: failed, found, salt });
