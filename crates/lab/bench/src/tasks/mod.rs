@@ -10,12 +10,13 @@
 //!   fetched, on four validators; the clock stops when it is settled and its output is here. A call of
 //!   Ray or Dask is a call, a request through NATS is answered by a thread, and a transfer on anvil ends
 //!   with its receipt.
-//! - A checked task waits for objections. Nobody audits, so no audited task is measured.
+//! - A checked task waits for objections; one that is audited is measured on a network of its own (`audited`).
 //! - Every item is a segment with a leaf of its own. The client checks all leaves against the root that
 //!   is settled on chain, and runs one of them again; both is within the measured time.
 //! - Processor time is that of everybody: validators, relay, provider, client.
 
 mod anvil;
+mod audited;
 mod bytes;
 pub(crate) mod client;
 pub(crate) mod items;
@@ -54,7 +55,7 @@ const CHECKED: &str = "one checked task, submit to settled, p50, ms";
 const FINALITY: &str = "finality p50 meanwhile, ms";
 const RATE: &str = "items per second";
 const FLAT: &str = "processor time of an item of 100,000, x of 1,000";
-const AUDITED: &str = "audited: not measured, nobody audits yet";
+const AUDITED: &str = "one audited task, submit to settled, p50, ms";
 /// Processor time for each number of items.
 const COSTS: [(u32, &str); 3] = [
     (1_000, "processor time of an item of 1,000, us"),
@@ -101,19 +102,29 @@ pub fn run(mut program: Program) -> Result<(), BenchError> {
     let begun = machine::now();
     tell(format!("load average {:.2}", machine::load_average()));
     let place = tempfile::tempdir().map_err(BenchError::system("making a folder"))?;
-    let measured = Measuring::start(&program, place.path()).and_then(|mut it| it.measure(&program));
+    let measured = measure(&program, place.path());
     if program.keep || measured.is_err() {
         tell(format!("all logs are in {}", place.keep().display()));
     }
     let (figures, missing) = measured?;
     let wants = wants(&figures, missing.get("ray").and_then(Value::as_str));
-    let mut notes = vec![AUDITED.to_owned()];
-    notes.extend(absent(&missing));
+    let notes = absent(&missing);
     let mut more = Map::from_iter([("load".to_owned(), json!(machine::load_average()))]);
     more.insert("rounds".to_owned(), json!(figures.0));
     more.insert("no_peer".to_owned(), Value::Object(missing));
     Report { bench: "tasks", begun, rows: figures.rows(), notes, wants, more }
         .publish(&program.told)
+}
+
+/// First what is audited, on a network of its own, and then everything else.
+fn measure(program: &Program, folder: &Path) -> Result<(Figures, Map<String, Value>), BenchError> {
+    let mut rng = StdRng::seed_from_u64(machine::now());
+    let count = program.tasks.div_ceil(EVERY);
+    let audited =
+        audited::measure(&program.told.opengpu, &folder.join("audited"), count, &mut rng)?;
+    let mut measuring = Measuring::start(program, folder, rng)?;
+    measuring.figures.add(AUDITED, audited);
+    measuring.measure(program)
 }
 
 fn wants(figures: &Figures, no_ray: Option<&str>) -> Vec<Want> {
@@ -146,8 +157,7 @@ struct Measuring {
 }
 
 impl Measuring {
-    fn start(program: &Program, folder: &Path) -> Result<Self, BenchError> {
-        let mut rng = StdRng::seed_from_u64(machine::now());
+    fn start(program: &Program, folder: &Path, mut rng: StdRng) -> Result<Self, BenchError> {
         let keypair = Keypair::generate_ed25519(&mut rng);
         let clients = [keypair.clone()];
         let cast = Cast { providers: 1, stake: Amount::whole(500), clients: &clients };
