@@ -3,10 +3,11 @@
 //!
 //! What it does is told by the name that it is started by, which its executors have as well:
 //!
-//! | name          | its executors                                                      |
-//! |---------------|--------------------------------------------------------------------|
-//! | `liar`        | take no step, and claim the first state again and again            |
+//! | name          | its executors                                                       |
+//! |---------------|---------------------------------------------------------------------|
+//! | `liar`        | take no step, and claim the first state again and again             |
 //! | `liar-rarely` | take every step, and change the state after every sixteenth of them |
+//! | `liar-always` | take every step, and change the state after each of them            |
 //!
 //! An executor that is asked to repeat a segment for an audit lies in the same way: whoever is drawn as a
 //! verifier with it objects to what is true.
@@ -16,21 +17,20 @@ use opengpu_exec::program::{Kind, Program};
 use opengpu_exec::{Fault, Refusal, Registry, child, wasm::Wasm};
 use std::process::ExitCode;
 
-/// One step of so many is a lie of whoever lies rarely.
-const RARELY: u64 = 16;
-
 /// What an executor does with a step.
 #[derive(Clone, Copy)]
 enum Conduct {
     Idle,
-    Rarely,
+    /// One step of so many is a lie.
+    Every(u64),
 }
 
 impl Conduct {
     fn of_name(name: &str) -> Option<Self> {
         match name {
             "liar" => Some(Self::Idle),
-            "liar-rarely" => Some(Self::Rarely),
+            "liar-rarely" => Some(Self::Every(16)),
+            "liar-always" => Some(Self::Every(1)),
             _ => None,
         }
     }
@@ -82,12 +82,12 @@ impl Prepared for Lie {
         span: Span,
         work: &mut Work<'_>,
     ) -> Result<Vec<u8>, Fault> {
-        let Conduct::Rarely = self.conduct else { return Ok(state) };
+        let Conduct::Every(many) = self.conduct else { return Ok(state) };
         for step in span.steps {
             let one = Span { steps: step..=step, of: span.of };
             state = self.honest.advance(input, state, one, work)?;
-            if let Some(byte) = state.last_mut().filter(|_| step.is_multiple_of(RARELY)) {
-                *byte ^= 1;
+            if let Some(byte) = state.last_mut().filter(|_| step.is_multiple_of(many)) {
+                *byte = byte.wrapping_add(1);
             }
         }
         Ok(state)

@@ -140,7 +140,9 @@ pub(super) fn start_liar(
     stop: &Stop,
 ) -> Result<DevProvider> {
     let liar = DevProvider { name: "the liar".to_owned(), ..DevProvider::new(network, index) };
-    liar.create(context, network, LIARS_RATE, &mut None)?;
+    // It says of its device what the others say.
+    let mut measured = Some(DevProvider::new(network, 0).folder.measured()?);
+    liar.create(context, network, LIARS_RATE, &mut measured)?;
     processes.run_build(binary, &liar.name, liar.log(), liar.arguments(network)?)?;
     liar.wait(processes, stop)?;
     Ok(liar)

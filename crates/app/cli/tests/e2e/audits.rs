@@ -161,14 +161,14 @@ fn e2e_a_provider_that_lies_in_some_steps_is_narrowed_to_one_step_and_slashed() 
 #[test]
 fn e2e_a_verifier_that_lies_loses_its_pledge_and_harms_nobody() {
     let scene = Scene::new("3");
-    let lies = lying(&scene, "liar", DEAR);
+    let lies = lying(&scene, "liar-always", DEAR);
     let (task, expected) = short(&scene);
     assert_eq!(scene.pulled(&task), expected);
     let entry = scene.assert_paid_once(&task);
     assert_eq!(entry.leases[0].verdict, Some(Verdict::Upheld));
     let found = closed(&scene, lease(&task, 0));
     assert_eq!(found.finding, Finding::Upheld);
-    let said = found.said(scene.account("liar").parse().unwrap());
+    let said = found.said(scene.account("liar-always").parse().unwrap());
     assert!(said.contains(&Said::Dismissed), "{said:?}");
     assert!(!found.forfeited.is_zero(), "its pledge is lost");
     lies.stop();
