@@ -5,8 +5,8 @@
 //!   5  node  gateway
 //!   4  client  agent
 //!   3  ledger  light  exec  link
-//!   2  market  verify  referee
-//!   1  types
+//!   2  market  verify
+//!   1  types  http  referee
 //!   0  crypto
 //! ```
 //!
@@ -24,9 +24,9 @@ const RANKS: [(&str, u8); 19] = [
     ("crypto", 0),
     ("types", 1),
     ("http", 1),
+    ("referee", 1),
     ("market", 2),
     ("verify", 2),
-    ("referee", 2),
     ("ledger", 3),
     ("light", 3),
     ("exec", 3),

@@ -107,6 +107,9 @@ pub(crate) enum Noun {
     /// How a task was settled, as a file that anyone can check.
     #[command(subcommand)]
     Receipt(task::receipt::Command),
+    /// How a task was audited, as a file that anyone can check.
+    #[command(subcommand)]
+    Audit(task::audit::Command),
     /// What providers offer now.
     Offers(market::Offers),
     /// Your open tasks.

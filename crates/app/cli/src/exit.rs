@@ -8,7 +8,7 @@ use opengpu_client::{
 };
 use opengpu_crypto::KeystoreError;
 use opengpu_exec::{Refusal, StartError};
-use opengpu_light::VerifyError;
+use opengpu_light::{EvidenceError, VerifyError};
 use opengpu_node::{DataError, NodeError};
 use opengpu_sdk::{ClientError, Unfit};
 use std::{
@@ -147,7 +147,7 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<(Exit, Option<S
             SendError::Build(it) => (of_build(it), None),
         });
     }
-    if cause.is::<VerifyError>() {
+    if cause.is::<VerifyError>() || cause.is::<EvidenceError>() {
         return Some((Exit::Verification, None));
     }
     if let Some(it) = cause.downcast_ref::<RpcError>() {

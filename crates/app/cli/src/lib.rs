@@ -79,6 +79,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
         Noun::Logs(arguments) => task::logs::run(&context, &arguments),
         Noun::Pull(arguments) => task::pull::run(&context, &arguments),
         Noun::Receipt(command) => task::receipt::run(&context, command),
+        Noun::Audit(command) => task::audit::run(&context, command),
         Noun::Offers(wanted) => market::offers(&context, &wanted),
         Noun::Ps(wanted) => market::ps(&context, &wanted),
         Noun::Stop(stop) => market::stop(&context, &stop),

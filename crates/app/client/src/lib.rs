@@ -1,8 +1,9 @@
 //! The network as a program sees it: keys, transactions, and a node that answers.
 //!
 //! What it is: the contract of a node's RPC ([`api`]), a client for it ([`Rpc`]), keys at rest
-//! ([`Keystore`]), transactions from intent to signature ([`TransactionBuilder`], [`Draft`]), and
-//! the documents by which a network begins ([`genesis_file`], [`devnet`]).
+//! ([`Keystore`]), transactions from intent to signature ([`TransactionBuilder`], [`Draft`]), the
+//! evidence of audits ([`evidence`]), and the documents by which a network begins
+//! ([`genesis_file`], [`devnet`]).
 //!
 //! What it is not: it knows no consensus engine and prints nothing; rules of the chain come from
 //! `opengpu-ledger`, so a fee shown here is the fee charged there.
@@ -21,6 +22,7 @@
 pub mod api;
 pub mod builder;
 pub mod devnet;
+pub mod evidence;
 pub mod follow;
 pub mod genesis_file;
 pub mod market;

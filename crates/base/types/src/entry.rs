@@ -370,6 +370,11 @@ pub struct BeaconRecord {
 
 codec_struct!(BeaconRecord { height, beacon });
 
+impl BeaconRecord {
+    /// Beacons of this many heights stay in the state.
+    pub const KEPT: u16 = 256;
+}
+
 /// Name of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {

@@ -249,6 +249,20 @@ impl MarketOperation {
         }
     }
 
+    /// The lease in whose audit this is said, if it is said in one.
+    pub const fn audit(&self) -> Option<LeaseId> {
+        match self {
+            Self::AnswerAudit { lease, .. }
+            | Self::PostState { lease, .. }
+            | Self::OpenLeaves { lease, .. }
+            | Self::RevealAnswers { lease, .. }
+            | Self::DisputeSegment { lease, .. }
+            | Self::MoveDispute { lease, .. }
+            | Self::ShowUnit { lease, .. } => Some(*lease),
+            _ => None,
+        }
+    }
+
     /// Most bytes of a signed transaction that does this and nothing else, if it may have more than others:
     /// what a referee needs and what nobody was served is evidence, and has the size that it has.
     pub const fn most_bytes(&self) -> Option<usize> {

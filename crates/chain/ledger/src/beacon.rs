@@ -16,7 +16,7 @@ use opengpu_crypto::{BeaconSignature, Draw, seed, verify_beacon};
 use opengpu_types::{BeaconRecord, ConsensusKey, Epoch, Height, SeatSet};
 
 /// Beacons of this many heights stay in the state.
-pub const KEPT_BEACONS: u16 = 256;
+pub const KEPT_BEACONS: u16 = BeaconRecord::KEPT;
 
 /// Why a block's leader or beacon is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

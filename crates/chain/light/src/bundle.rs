@@ -7,9 +7,10 @@
 use crate::{
     certificate,
     error::{Link, VerifyError},
+    frame::{Frame, Sections},
     state::{Presence, StateProof},
 };
-use commonware_codec::{Copying, DecodeExt as _, Encode, Read};
+use commonware_codec::Encode as _;
 use opengpu_crypto::MerkleProof;
 use opengpu_types::{ChainId, Entry, Header, Key, Receipt, SeatSet};
 use rand_core::CryptoRng;
@@ -78,13 +79,23 @@ impl Trust {
     ) -> Result<Self, VerifyError> {
         let begin = self.seats.epoch;
         for step in steps.iter().filter(|step| step.finalized.header.epoch >= begin) {
-            step.finalized.verify(rng, &self)?;
-            if !step.finalized.header.announces(&step.seats) {
-                return Err(VerifyError::OtherSeats { epoch: step.finalized.header.epoch });
-            }
-            self.seats = step.seats.clone();
+            self.take(rng, step)?;
         }
         Ok(self)
+    }
+
+    /// Follows one step, to the seats of the next epoch.
+    pub(crate) fn take(
+        &mut self,
+        rng: &mut impl CryptoRng,
+        step: &EpochStep,
+    ) -> Result<(), VerifyError> {
+        step.finalized.verify(rng, self)?;
+        if !step.finalized.header.announces(&step.seats) {
+            return Err(VerifyError::OtherSeats { epoch: step.finalized.header.epoch });
+        }
+        self.seats = step.seats.clone();
+        Ok(())
     }
 }
 
@@ -94,15 +105,14 @@ impl EpochStep {
 
     /// Bytes of consecutive steps.
     pub fn list_to_bytes(steps: &[Self]) -> Vec<u8> {
-        let mut frame = Frame(Self::MAGIC.to_vec());
+        let mut frame = Frame::empty(Self::MAGIC);
         frame.steps(steps);
-        frame.0
+        frame.bytes()
     }
 
     /// Reads [`Self::list_to_bytes`]. Nothing is checked yet: see [`Trust::follow`].
     pub fn list_from_bytes(bytes: &[u8]) -> Result<Vec<Self>, VerifyError> {
-        let broken = VerifyError::Malformed { link: Link::Format };
-        let mut sections = Sections(bytes.strip_prefix(Self::MAGIC).ok_or(broken)?);
+        let mut sections = Sections::of(Self::MAGIC, bytes)?;
         let steps = sections.steps()?;
         sections.close()?;
         Ok(steps)
@@ -160,7 +170,7 @@ impl ReceiptBundle {
         let mut frame = Frame::new(Self::MAGIC, &self.steps, &self.finalized);
         frame.section(&self.receipt.encode());
         frame.section(&self.proof.encode());
-        frame.0
+        frame.bytes()
     }
 
     /// Reads [`Self::to_bytes`], naming the section that is damaged.
@@ -196,7 +206,7 @@ impl StateBundle {
         frame.section(&self.key.encode());
         frame.section(&self.entry.encode());
         frame.section(&self.proof.to_bytes());
-        frame.0
+        frame.bytes()
     }
 
     /// Reads [`Self::to_bytes`], naming the section that is damaged.
@@ -208,110 +218,5 @@ impl StateBundle {
             .ok_or(VerifyError::Malformed { link: Link::Proof })?;
         sections.close()?;
         Ok(Self { steps, finalized, key, entry, proof })
-    }
-}
-
-/// Most epochs between the beginning of a bundle and its header.
-const MAX_STEPS: usize = 65_536;
-/// Most headers between a header and the certificate that finalizes it.
-const MAX_DESCENDANTS: usize = 4_096;
-
-struct Frame(Vec<u8>);
-
-impl Frame {
-    fn new(magic: &[u8; 8], steps: &[EpochStep], finalized: &FinalizedHeader) -> Self {
-        let mut frame = Self(magic.to_vec());
-        frame.steps(steps);
-        frame.finalized(finalized);
-        frame
-    }
-
-    fn steps(&mut self, steps: &[EpochStep]) {
-        self.count(steps.len());
-        for step in steps {
-            self.finalized(&step.finalized);
-            self.section(&step.seats.encode());
-        }
-    }
-
-    fn finalized(&mut self, finalized: &FinalizedHeader) {
-        self.section(&finalized.header.encode());
-        self.count(finalized.descendants.len());
-        for header in &finalized.descendants {
-            self.section(&header.encode());
-        }
-        self.section(&finalized.certificate);
-    }
-
-    fn count(&mut self, count: usize) {
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        self.0.extend_from_slice(&count.to_be_bytes());
-    }
-
-    fn section(&mut self, bytes: &[u8]) {
-        self.count(bytes.len());
-        self.0.extend_from_slice(bytes);
-    }
-}
-
-struct Sections<'a>(&'a [u8]);
-
-type Opened<'a> = (Sections<'a>, Vec<EpochStep>, FinalizedHeader);
-
-impl<'a> Sections<'a> {
-    fn open(magic: &[u8; 8], bytes: &'a [u8]) -> Result<Opened<'a>, VerifyError> {
-        let broken = VerifyError::Malformed { link: Link::Format };
-        let mut sections = Self(bytes.strip_prefix(magic).ok_or(broken)?);
-        let steps = sections.steps()?;
-        let finalized = sections.finalized()?;
-        Ok((sections, steps, finalized))
-    }
-
-    fn steps(&mut self) -> Result<Vec<EpochStep>, VerifyError> {
-        let count = self.count(MAX_STEPS)?;
-        let mut steps = Vec::new();
-        for _ in 0..count {
-            let finalized = self.finalized()?;
-            let seats = self.decode(Link::Seats)?;
-            steps.push(EpochStep { finalized, seats });
-        }
-        Ok(steps)
-    }
-
-    fn finalized(&mut self) -> Result<FinalizedHeader, VerifyError> {
-        let header = self.decode(Link::Header)?;
-        let mut descendants = Vec::new();
-        for _ in 0..self.count(MAX_DESCENDANTS)? {
-            descendants.push(self.decode(Link::Header)?);
-        }
-        let certificate = self.next(Link::Certificate)?.to_vec();
-        Ok(FinalizedHeader { header, descendants, certificate })
-    }
-
-    fn count(&mut self, limit: usize) -> Result<usize, VerifyError> {
-        let count = usize::try_from(self.length(Link::Format)?).unwrap_or(usize::MAX);
-        if count <= limit { Ok(count) } else { Err(VerifyError::Malformed { link: Link::Format }) }
-    }
-
-    fn length(&mut self, link: Link) -> Result<u32, VerifyError> {
-        let (length, rest) = self.0.split_first_chunk().ok_or(VerifyError::Malformed { link })?;
-        self.0 = rest;
-        Ok(u32::from_be_bytes(*length))
-    }
-
-    fn next(&mut self, link: Link) -> Result<&'a [u8], VerifyError> {
-        let length = usize::try_from(self.length(link)?).unwrap_or(usize::MAX);
-        let (section, rest) =
-            self.0.split_at_checked(length).ok_or(VerifyError::Malformed { link })?;
-        self.0 = rest;
-        Ok(section)
-    }
-
-    fn decode<T: Read<Cfg = ()>>(&mut self, link: Link) -> Result<T, VerifyError> {
-        T::decode(Copying(self.next(link)?)).map_err(|_| VerifyError::Malformed { link })
-    }
-
-    fn close(self) -> Result<(), VerifyError> {
-        if self.0.is_empty() { Ok(()) } else { Err(VerifyError::Malformed { link: Link::Format }) }
     }
 }

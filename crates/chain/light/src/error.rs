@@ -20,6 +20,24 @@ pub enum Link {
     Receipt,
     /// The entry of the state.
     Entry,
+    /// The transaction.
+    Transaction,
+    /// A signature under a transaction.
+    Signature,
+    /// What was to be run.
+    Task,
+    /// What the provider committed to.
+    Commitment,
+    /// Who was drawn, by which beacon.
+    Draw,
+    /// What a party said.
+    Statement,
+    /// When something happened by itself.
+    Deadline,
+    /// What was found.
+    Finding,
+    /// Who was paid, and who lost what.
+    Money,
 }
 
 impl fmt::Display for Link {
@@ -32,6 +50,15 @@ impl fmt::Display for Link {
             Self::Proof => "proof",
             Self::Receipt => "receipt",
             Self::Entry => "entry",
+            Self::Transaction => "transaction",
+            Self::Signature => "signature",
+            Self::Task => "task",
+            Self::Commitment => "commitment",
+            Self::Draw => "draw",
+            Self::Statement => "statement",
+            Self::Deadline => "deadline",
+            Self::Finding => "finding",
+            Self::Money => "money",
         })
     }
 }

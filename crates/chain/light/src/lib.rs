@@ -13,15 +13,23 @@
 //!                              └─ state:   a key's current value, or its absence, under its state root
 //! ```
 //!
+//! [`Evidence`] is all that was said in one audit, each thing by such links: it is not believed but replayed.
+//!
 //! An error names the link that broke ([`Link`]). What is safe to conclude from a success: unless
 //! a third or more of the seats of some epoch on the way conspired, the statement is final.
 
 mod bundle;
 mod certificate;
 mod error;
+mod evidence;
+mod frame;
 mod state;
 
 pub use bundle::{EpochStep, FinalizedHeader, ReceiptBundle, StateBundle, Trust};
 pub use certificate::{Finalization, Scheme, verifier, voters};
 pub use error::{Link, VerifyError};
+pub use evidence::{
+    At, Closing, Evidence, EvidenceError, Facts, Happening, Moment, Replay, Report, Slash,
+    Statement, Told, Waited, What,
+};
 pub use state::{CHUNK, Family, Presence, StateProof};

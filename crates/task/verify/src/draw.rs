@@ -23,6 +23,9 @@ use opengpu_types::{Address, Amount, ChainId, LeaseId, Permille, SegmentIndex};
 
 use crate::trace::Part;
 
+/// A draw is by the beacon of so many heights after that at which its subject was fixed.
+pub const LATER: u64 = 2;
+
 /// Domain of a seed.
 const SEED: &str = "opengpu/audit/seed/v1";
 /// Domains of draws.

@@ -26,7 +26,9 @@ use std::ops::Range;
 
 use commonware_codec::Encode as _;
 use opengpu_crypto::{Digest, MerkleProof, hash, merkle};
-use opengpu_types::{Address, ArtifactId, AuditLeaf, Checkpoint, Lease, Segment, SegmentIndex};
+use opengpu_types::{
+    Address, ArtifactId, AuditLeaf, Checkpoint, Commitment, Lease, Segment, SegmentIndex,
+};
 
 /// Domain of a leaf.
 const LEAF: &str = "opengpu/trace/leaf";
@@ -138,10 +140,14 @@ pub struct Part {
 impl Part {
     /// What a lease ran, as it has committed to it; none if it has not.
     pub fn of(lease: &Lease) -> Option<Self> {
-        let commitment = lease.commitment?;
+        Some(Self::made(lease.from, &lease.commitment?))
+    }
+
+    /// What whoever went on from there has committed to.
+    pub fn made(from: Option<Checkpoint>, commitment: &Commitment) -> Self {
         let extent = Extent { steps: commitment.steps, segments: commitment.segments };
-        let first = lease.from.map_or(SegmentIndex(0), |from| from.index);
-        Some(Self { extent, first, last: commitment.reached.index })
+        let first = from.map_or(SegmentIndex(0), |from| from.index);
+        Self { extent, first, last: commitment.reached.index }
     }
 
     /// All of a run.

@@ -1,4 +1,4 @@
-//! Tasks on the network: `quote`, `run`, `sweep`, `logs`, `pull` and `receipt`.
+//! Tasks on the network: `quote`, `run`, `sweep`, `logs`, `pull`, `receipt` and `audit`.
 //!
 //! ```text
 //!   run ──► plan ──► submit ──► attend ──► output
@@ -11,6 +11,7 @@
 //! read what it writes into the folder of the task.
 
 mod attendance;
+pub(crate) mod audit;
 mod journal;
 pub(crate) mod logs;
 mod many;

@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
-use opengpu_client::Rpc;
+use opengpu_client::{Rpc, evidence::audited};
 use opengpu_types::{
     ArtifactId, CloseReason, Epoch, Event, Height, Millis, Receipt, TaskId, TaskPhase, Verdict,
 };
@@ -60,7 +60,14 @@ fn show(context: &Context, id: TaskId, out: Option<&Path>) -> Result<()> {
     if let Some(path) = out {
         std::fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))?;
     }
-    tell(context, &receipt)
+    let parameters = context.rpc.parameters()?.parameters.market;
+    tell(context, &receipt)?;
+    for number in audited(&task, &parameters) {
+        context.output.note(format!(
+            "Lease {number} was audited; why it ended so: opengpu audit show {id} --lease {number}"
+        ));
+    }
+    Ok(())
 }
 
 /// The receipt in which a task was settled: that of a transaction, or of the block itself.

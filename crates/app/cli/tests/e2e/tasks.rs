@@ -79,6 +79,59 @@ fn e2e_a_program_runs_on_the_network_and_its_receipt_is_checked_offline() {
 }
 
 #[test]
+fn e2e_how_a_task_was_audited_is_told_in_words_and_checked_offline() {
+    let scene = Scene::new("3");
+    let (program, home) = (example("sha256-search"), scene.home());
+    scene.write("short.txt", SHORT);
+    let wanted = ["run", &program, "--from", "alice", "--input", "short.txt", "--out", "there.txt"];
+    let ended = scene.json(&wanted);
+    assert_eq!(ended["ended"], "completed", "{ended}");
+    let task = ended["task"].as_str().unwrap();
+    let receipt = text(&scene.run(&["receipt", "show", task]));
+    assert!(receipt.contains(&format!("opengpu audit show {task} --lease 0")), "{receipt}");
+
+    let shown = scene.json(&["audit", "show", task, "--out", "audit.bin"]);
+    let audit = &shown["audits"][0];
+    assert_eq!((&audit["finding"], &audit["lease"]), (&"upheld".into(), &0.into()), "{audit}");
+    // Providers that begin without tokens have no pledge, so nobody can be drawn; what happens with
+    // verifiers is shown on the ledger's own courts.
+    let course = audit["course"].as_array().unwrap();
+    let events: Vec<_> = course.iter().map(|it| it["event"].as_str().unwrap()).collect();
+    assert_eq!(events, ["undrawn", "passed"], "{audit}");
+
+    // It is true without a node, to whoever has the genesis.
+    let offline = |options: &[&str]| {
+        let verify = ["audit", "verify", "audit.bin", "--genesis", "dev/genesis.json"];
+        run(home, &[&verify[..], options].concat())
+    };
+    let checked = offline(&["-o", "json"]);
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked));
+    let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(&checked, audit);
+    let words = text(&offline(&[]));
+    assert!(
+        words.contains("nobody could be drawn") && words.contains("upheld: nothing was drawn"),
+        "{words}"
+    );
+    let mut damaged = std::fs::read(home.join("audit.bin")).unwrap();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    std::fs::write(home.join("audit.bin"), damaged).unwrap();
+    assert_eq!(offline(&[]).status.code(), Some(6), "{}", text(&offline(&[])));
+
+    let unknown = scene.run(&["audit", "show", &task.replace(['1', '2', '3'], "4")]);
+    assert_eq!(unknown.status.code(), Some(2), "{}", text(&unknown));
+    let other = scene.run(&["audit", "show", task, "--lease", "7"]);
+    assert_eq!(other.status.code(), Some(2), "{}", text(&other));
+    // What was not audited says why.
+    scene.write("sum.py", "print(6)\n");
+    let ended = scene.json(&["run", "sum.py", "--from", "alice", "--out", "sum.txt"]);
+    let unaudited = scene.run(&["audit", "show", ended["task"].as_str().unwrap()]);
+    assert_eq!(unaudited.status.code(), Some(1), "{}", text(&unaudited));
+    assert!(text(&unaudited).contains("the task is not audited"), "{}", text(&unaudited));
+}
+
+#[test]
 fn e2e_a_script_with_a_folder_as_its_input_runs_on_the_network() {
     let scene = Scene::new("1");
     let folder = scene.home().join("data");

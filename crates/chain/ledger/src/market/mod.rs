@@ -120,31 +120,15 @@ impl<'a, S: State> Market<'a, S> {
             MarketOperation::ClaimUsage { lease, time, signature } => {
                 self.claim_usage(sender, *lease, *time, signature)
             }
-            _ => self.hear_in_audit(sender, operation),
-        }
-    }
-
-    /// What is said in an audit.
-    fn hear_in_audit(&mut self, sender: Address, operation: &MarketOperation) -> Result<(), Stop> {
-        match operation {
-            MarketOperation::AnswerAudit { lease, replies } => {
-                self.answer_audit(sender, *lease, replies)
+            MarketOperation::AnswerAudit { lease, .. }
+            | MarketOperation::PostState { lease, .. }
+            | MarketOperation::OpenLeaves { lease, .. }
+            | MarketOperation::RevealAnswers { lease, .. }
+            | MarketOperation::DisputeSegment { lease, .. }
+            | MarketOperation::MoveDispute { lease, .. }
+            | MarketOperation::ShowUnit { lease, .. } => {
+                self.hear_in_audit(sender, *lease, operation)
             }
-            MarketOperation::PostState { lease, tree, before, state } => {
-                self.post_state(sender, *lease, (*tree, before), state)
-            }
-            MarketOperation::OpenLeaves { lease, tree, leaves } => {
-                self.open_leaves(sender, *lease, *tree, leaves)
-            }
-            MarketOperation::RevealAnswers { lease, tree, reveals } => {
-                self.reveal_answers(sender, *lease, *tree, reveals)
-            }
-            MarketOperation::DisputeSegment { lease, tree, before, claimed } => {
-                self.dispute_segment(sender, *lease, (*tree, before.as_ref()), claimed)
-            }
-            MarketOperation::MoveDispute { lease, said } => self.move_dispute(sender, *lease, said),
-            MarketOperation::ShowUnit { lease, unit } => self.show_unit(sender, *lease, unit),
-            _ => Err(Failure::WrongPhase.into()),
         }
     }
 

@@ -162,6 +162,18 @@ pub(crate) fn add_validator(genesis: &mut Genesis, number: u8) {
     genesis.validators.push(validator).unwrap();
 }
 
+/// A block as it was made.
+#[derive(Clone)]
+pub(crate) struct Recorded {
+    pub(crate) context: BlockContext,
+    /// The seats of its epoch.
+    pub(crate) seats: SeatSet,
+    /// What it announces of the next ones.
+    pub(crate) next_seats: opengpu_types::Digest,
+    pub(crate) transactions: Vec<SignedTransaction>,
+    pub(crate) receipts: Vec<Receipt>,
+}
+
 #[derive(Clone)]
 pub(crate) struct Network {
     pub(crate) genesis: Genesis,
@@ -175,6 +187,8 @@ pub(crate) struct Network {
     pub(crate) absent: Vec<Address>,
     /// The last block.
     pub(crate) last: Vec<Receipt>,
+    /// All blocks so far, for those who want them.
+    pub(crate) recorded: Option<Vec<Recorded>>,
 }
 
 impl Network {
@@ -197,7 +211,17 @@ impl Network {
             step: Millis(1_000),
             absent: Vec::new(),
             last: Vec::new(),
+            recorded: None,
         };
+        network.offer(&[]);
+        network
+    }
+
+    /// With a record of its blocks from the first one on.
+    pub(crate) fn recorded(change: impl FnOnce(&mut Genesis)) -> Self {
+        let mut network = Self { state: Memory::default(), ..Self::with(change) };
+        (network.height, network.time, network.view) = (Height(0), START, View(0));
+        network.recorded = Some(Vec::new());
         network.offer(&[]);
         network
     }
@@ -287,6 +311,17 @@ impl Network {
         self.state.commit(block.changes.clone());
         if let Err(breach) = invariant::check_all(&before, &block, &self.state) {
             panic!("block {}: {breach}", context.height);
+        }
+        let seats = self.seats(epoch_of(context.height, &self.genesis.parameters));
+        if let Some(recorded) = &mut self.recorded {
+            let taken = transactions.iter().zip(&results).filter(|(_, result)| result.is_ok());
+            recorded.push(Recorded {
+                context,
+                seats,
+                next_seats: block.next_seats,
+                transactions: taken.map(|(transaction, _)| transaction.clone()).collect(),
+                receipts: block.receipts.clone(),
+            });
         }
         (self.height, self.time, self.view) = (context.height, context.time, context.view);
         self.last = block.receipts;

@@ -21,19 +21,23 @@
 //! - Time is an input, and silence an answer. What is refused changes nothing, so that a message that comes
 //!   late or twice is harmless.
 //!
-//! Pure. Whoever keeps an [`Audit`] knows the accounts: it checks signatures, openings against the root,
-//! what is posted and what the referee executes, and moves the money that [`Audit::tally`] tells.
+//! Pure. [`Case`] is who may say what: it checks openings against the root and what is posted, and has the
+//! referee execute what is shown. Whoever keeps an [`Audit`] knows the accounts: it checks signatures, and
+//! moves the money that [`Audit::tally`] tells.
 
 mod error;
+mod hearing;
 mod rules;
 mod seats;
 mod stored;
 mod tally;
+mod unit;
 
 pub use error::Refusal;
+pub use hearing::Case;
 pub use rules::{Input, Reveal};
 pub use seats::{Duty, Seat};
-pub use tally::Tally;
+pub use tally::{Tally, fee};
 
 use std::collections::{BTreeMap, BTreeSet};
 

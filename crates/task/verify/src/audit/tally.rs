@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use opengpu_types::{Address, Challenger, Fault, Finding, Said};
+use opengpu_types::{Address, Amount, AuditParameters, Challenger, Fault, Finding, Said};
 
 use super::Audit;
 
@@ -17,6 +17,14 @@ pub struct Tally {
     pub forfeited: u32,
     /// Whether it found what is wrong, and shares in the slash.
     pub finder: bool,
+}
+
+/// What each checked segment earns if a lease with so much pay executed so many: in proportion to what
+/// executing one was paid, and all that were checked together no more than a part of the pay.
+pub fn fee(parameters: &AuditParameters, pay: Amount, executed: u32, checked: u32) -> Amount {
+    let segment = pay.mul_div(1, u128::from(executed.max(1))).unwrap_or_default();
+    let most = parameters.fees.of(pay).mul_div(1, u128::from(checked)).unwrap_or_default();
+    parameters.fee.of(segment).min(most)
 }
 
 impl Audit {

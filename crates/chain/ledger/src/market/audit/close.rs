@@ -13,7 +13,7 @@ use opengpu_types::{
     Address, Amount, Audit as Stored, Challenger, CloseReason, Event, Fault, Finding, LeaseId,
     LeasePhase, Said, Task, Verdict,
 };
-use opengpu_verify::trace::Part;
+use opengpu_verify::{audit::fee, trace::Part};
 use std::collections::BTreeMap;
 
 /// What an audit means for the settlement of its lease.
@@ -117,10 +117,7 @@ impl<S: State> Market<'_, S> {
         let Some(checked) = checked.filter(|checked| *checked > 0) else {
             return Ok(Amount::ZERO);
         };
-        let audits = self.parameters.audits;
-        let segment = pay.mul_div(1, u128::from(outcome.executed.max(1))).unwrap_or_default();
-        let most = audits.fees.of(pay).mul_div(1, u128::from(checked)).unwrap_or_default();
-        let each = audits.fee.of(segment).min(most);
+        let each = fee(&self.parameters.audits, pay, outcome.executed, checked);
         let mut fees = Amount::ZERO;
         for (verifier, count) in &outcome.checked {
             let fee = each.mul_div(u128::from(*count), 1).unwrap_or_default();

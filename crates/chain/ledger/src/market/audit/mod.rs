@@ -9,8 +9,8 @@
 //!                                                      verdict, fees, pledges, slash, certificate
 //! ```
 //!
-//! - The rules are those of [`opengpu_verify::audit`]. Here is who may say what (`said`), what is executed
-//!   (`unit`), and the money (`close`).
+//! - The rules are those of [`opengpu_verify::audit`], with who may say what and what is executed. Here is what
+//!   they need of the state (`said`, `duty`), the draws, and the money (`close`).
 //! - What can be audited is of class `Exact`, of the kind that the referee executes, and open to all eyes: a
 //!   dispute makes a state and the input public.
 //! - Verifiers are found on shelves, like offers: what a block has to look at is bounded.
@@ -18,7 +18,6 @@
 mod close;
 mod duty;
 mod said;
-mod unit;
 
 pub(super) use close::Outcome;
 pub(super) use duty::is_duty;
@@ -37,15 +36,13 @@ use opengpu_types::{
     LeaseId, LeasePhase, List, Millis, ProgramKind, Provider, ProviderStatus, Task,
 };
 use opengpu_verify::{
-    audit::{self, Audit, Input, Phase, Subject, Times},
+    audit::{self, Audit, Case, Input, Phase, Subject, Times},
     draw::{self, Candidate, Occasion},
     ladder::Rung,
     trace::Part,
 };
 use std::collections::BTreeSet;
 
-/// A draw is by the beacon of so many heights after that at which its subject was fixed.
-const LATER: u64 = 2;
 /// Most shelves on which verifiers are looked for.
 const MOST_SHELVES: u16 = 64;
 /// Most providers that are looked at for one draw.
@@ -97,7 +94,7 @@ impl<S: State> Market<'_, S> {
     }
 
     fn later(&self) -> Height {
-        Height(self.context.height.0.saturating_add(LATER))
+        Height(self.context.height.0.saturating_add(draw::LATER))
     }
 
     /// What an audit is about, and how long everything in it may take.

@@ -5,7 +5,9 @@ use super::bazaar::{closed, first, provider};
 use crate::invariants::corrupt;
 use crate::support::{Network, alice, bob};
 use commonware_codec::EncodeSize as _;
-use opengpu_ledger::{GenesisError, Invalid, Memory, check_genesis, invariant::check_state};
+use opengpu_ledger::{
+    GenesisError, Invalid, Memory, check_genesis, epoch_of, invariant::check_state,
+};
 use opengpu_types::{
     Amount, ArtifactId, Audit, AuditDuty, AuditParameters, AuditPhase, AuditSeat, Challenger,
     CloseReason, Digest, Dispute, Dissection, Entry, Event, Failure, Fault, Finding, Key,
@@ -161,9 +163,7 @@ fn what_others_were_not_served_is_posted_and_then_answered_or_refutes() {
 #[test]
 fn a_client_disputes_one_segment_and_wins_or_loses_its_lock() {
     for lie in [Lie::Steps, Lie::None] {
-        // Nobody has such a pledge, so nothing is drawn and the client alone can tell.
-        let dear = AuditParameters { pledge: Amount::whole(201), ..TWO };
-        let mut court = Court::committed(lie, Kind::Honest, dear);
+        let mut court = Court::undrawn(lie);
         court.until(|phase| *phase == AuditPhase::Objecting);
         let operation = court.dispute(SegmentIndex(4));
         assert_eq!(court.bazaar.fail(&bob(), operation.clone()), Failure::NotParty);
@@ -486,4 +486,36 @@ fn parameters_by_which_an_audit_does_not_end_are_no_genesis() {
     assert_eq!(refused(AuditParameters { lately: Millis(u64::MAX), ..TWO }), wrong);
     assert_eq!(refused(AuditParameters { fees: Permille::ALL, ..TWO }), wrong);
     assert_eq!(refused(AuditParameters { pledge: Amount(u128::MAX), ..TWO }), wrong);
+}
+
+#[test]
+fn whoever_has_the_blocks_comes_to_the_same_receipts_and_seats() {
+    let mut court = Court::new(Lie::Steps, Kind::Honest);
+    court.play(never);
+    let network = &court.bazaar.network;
+    let mut again = network.clone();
+    again.state = Memory::default();
+    for recorded in network.recorded.iter().flatten() {
+        let (block, _) = again.execute(recorded.context, &recorded.transactions);
+        again.state.commit(block.changes.clone());
+        assert_eq!(block.receipts, recorded.receipts);
+        assert_eq!(block.next_seats, recorded.next_seats);
+        let epoch = epoch_of(recorded.context.height, &network.genesis.parameters);
+        assert_eq!(again.seats(epoch), recorded.seats);
+    }
+    assert_eq!(again.state, network.state);
+}
+
+#[test]
+fn the_parts_of_a_run_are_audited_each_by_itself() {
+    let mut court = Court::lost();
+    court.play(never);
+    assert_eq!(finding(&court), Finding::Upheld);
+    court.go_on();
+    court.events.clear();
+    court.play(never);
+    assert_eq!(finding(&court), Finding::Upheld);
+    let leases = court.bazaar.task(court.task()).leases;
+    let verdicts: Vec<_> = leases.iter().filter_map(|lease| lease.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Upheld; 2]);
 }

@@ -8,15 +8,15 @@ use opengpu_referee::wasm::{Limits, Part as Bytes, Program};
 use opengpu_types::{
     Address, Allocation, Amount, ArtifactId, Audit as Stored, AuditLeaf, AuditParameters,
     AuditPhase, AuditReply, AuditReveal, AuditSeat, Challenger, Commitment, DisputeMove, Ending,
-    Event, Frontier, LeaseId, List, MarketOperation, Metered, Millis, Outcome, ProgramId, Reply,
-    Said, Segment, SegmentIndex, Spec, TaskId, Text, Unit, Usage,
+    Event, Frontier, LeaseId, LeasePhase, Leave, List, MarketOperation, Metered, Millis, Outcome,
+    ProgramId, Reply, Said, Segment, SegmentIndex, Spec, TaskId, Text, Unit, Usage,
 };
 use opengpu_verify::{
     answer::Answer,
     audit::{Audit, Phase, Subject, Times},
     dissection::{Ended, Side},
     point::{End, Point},
-    trace::{Extent, Owner, Part, Trace},
+    trace::{Extent, Owner, Trace},
 };
 
 /// Steps of the run, three in each of eight segments.
@@ -76,6 +76,8 @@ pub(crate) struct Run {
     /// What each step emits.
     emits: Vec<Vec<u8>>,
     segments: Vec<Segment>,
+    /// From where to where a lease runs it.
+    part: (u32, u32),
 }
 
 impl Run {
@@ -97,7 +99,8 @@ impl Run {
             states.push(state.clone());
             emits.push(given.emitted);
         }
-        let mut run = Self { extent, states, emits, segments: Vec::new() };
+        let mut run =
+            Self { extent, states, emits, segments: Vec::new(), part: (0, extent.segments) };
         let end = End::beginning(ArtifactId::of(&run.states[0]), b"");
         run.push(end);
         for index in 1..=extent.segments {
@@ -172,7 +175,14 @@ impl Run {
     }
 
     pub(crate) fn trace(&self, owner: &Owner) -> Trace {
-        Trace::new(owner, self.extent, None, self.segments.clone()).unwrap()
+        let (first, last) = self.part;
+        let whole = Trace::new(owner, self.extent, None, self.segments.clone()).unwrap();
+        let mut own = self.segments[at(SegmentIndex(first))..=at(SegmentIndex(last))].to_vec();
+        let from = (first > 0).then(|| whole.checkpoint(SegmentIndex(first)).unwrap());
+        if let Some(from) = from {
+            own[0] = from.segment();
+        }
+        Trace::new(owner, self.extent, from, own).unwrap()
     }
 
     /// The unit that is left of a dispute.
@@ -228,8 +238,9 @@ pub(crate) struct Court {
 pub(crate) const TWO: AuditParameters = AuditParameters { segments: 2, ..AuditParameters::LOCAL };
 
 pub(crate) fn audited_bazaar(audits: AuditParameters, providers: u8) -> Bazaar {
-    let network = Network::with(|genesis| {
+    let network = Network::recorded(|genesis| {
         genesis.parameters.market.audits = audits;
+        genesis.parameters.epoch_blocks = 8;
         for number in 0..18 {
             let (account, amount) = (provider(number).address(), Amount::whole(1_000));
             genesis.allocations.push(Allocation { account, amount, vesting: None }).unwrap();
@@ -251,7 +262,10 @@ pub(crate) fn commitment(trace: &Trace, extent: Extent) -> Commitment {
         reached,
         output: ArtifactId(Digest([9; 32])),
         usage: Usage { time: Millis(3_000), fuel: 1 << 40 },
-        ending: Ending::Completed,
+        ending: match reached.index.0 == extent.segments {
+            true => Ending::Completed,
+            false => Ending::Open,
+        },
     }
 }
 
@@ -261,6 +275,12 @@ impl Court {
         let mut court = Self::committed(lie, kind, TWO);
         court.until(|phase| !matches!(phase, AuditPhase::Waiting { .. }));
         court
+    }
+
+    /// Nobody has such a pledge, so nothing is drawn and the client alone can tell.
+    pub(crate) fn undrawn(lie: Lie) -> Self {
+        let dear = AuditParameters { pledge: Amount::whole(201), ..TWO };
+        Self::committed(lie, Kind::Honest, dear)
     }
 
     pub(crate) fn committed(lie: Lie, kind: Kind, audits: AuditParameters) -> Self {
@@ -284,8 +304,39 @@ impl Court {
         court
     }
 
+    /// The cheapest provider has committed to the first half of a run, and has given the lease back.
+    pub(crate) fn lost() -> Self {
+        let (mut bazaar, mut run) = (audited_bazaar(TWO, 8), Run::new(Lie::None));
+        run.part = (0, 4);
+        let id = first(bazaar.submit(sum(), 5));
+        bazaar.work(4_000);
+        let kinds = vec![Kind::Honest; 8];
+        let mut court = Self { bazaar, run, id, kinds, events: Vec::new() };
+        let half = commitment(&court.trace(), court.run.extent);
+        court.bazaar.commit(0, id, half);
+        court.bazaar.network.idle(3);
+        court.bazaar.release(0, id, Leave::OwnerReturned);
+        court
+    }
+
+    /// Whoever runs it now commits to the other half.
+    pub(crate) fn go_on(&mut self) {
+        let leases = self.bazaar.task(self.task()).leases;
+        let runs = leases.iter().position(|lease| lease.phase == LeasePhase::Running).unwrap();
+        self.id.number = u8::try_from(runs).unwrap();
+        self.run.part = (4, 8);
+        let rest = commitment(&self.trace(), self.run.extent);
+        self.bazaar.commit(self.by(), self.id, rest);
+    }
+
+    /// Who runs the lease.
+    fn by(&self) -> u8 {
+        self.number(self.bazaar.lease(self.task(), self.id.number).provider)
+    }
+
     pub(crate) fn trace(&self) -> Trace {
-        let owner = Owner { task: self.id.task.0, provider: provider(0).address() };
+        let provider = provider(self.by()).address();
+        let owner = Owner { task: self.id.task.0, provider };
         self.run.trace(&owner)
     }
 
@@ -296,7 +347,7 @@ impl Court {
     /// The audit as its rules see it.
     pub(crate) fn audit(&self) -> Audit {
         let market = self.bazaar.network.find::<Params>(()).unwrap().market;
-        let part = Part::whole(self.run.extent);
+        let part = self.trace().part();
         let subject = Subject { chain: CHAIN, lease: self.id, part };
         let times = Times::of(&market.audits, market.objection);
         Audit::of(&self.stored().unwrap(), (subject, times)).unwrap()
@@ -385,7 +436,7 @@ impl Court {
             AuditReveal { index, answer: answer.0, salt: [5; 32], before }
         });
         let reveals = List::new(reveals.collect()).unwrap();
-        let (tree, _) = self.leaf(SegmentIndex(0));
+        let (tree, _) = self.leaf(self.trace().part().first);
         MarketOperation::RevealAnswers { lease: self.id, tree, reveals }
     }
 
@@ -398,7 +449,7 @@ impl Court {
         wanted.sort_unstable();
         wanted.dedup();
         wanted.retain(|index| stored.leaves.iter().all(|leaf| leaf.index != *index));
-        let (tree, _) = self.leaf(SegmentIndex(0));
+        let (tree, _) = self.leaf(self.trace().part().first);
         let some = |part: &[SegmentIndex]| {
             let leaves = part.iter().map(|index| self.leaf(*index).1).collect();
             MarketOperation::OpenLeaves { lease: self.id, tree, leaves: List::new(leaves).unwrap() }
@@ -416,7 +467,7 @@ impl Court {
                 AuditPhase::Revealing => self.all(Self::reveals, |audit, who| audit.is_sealed(who)),
                 AuditPhase::Opening => {
                     for operation in self.open() {
-                        self.say(&provider(0), operation);
+                        self.say(&provider(self.by()), operation);
                     }
                 }
                 AuditPhase::Disputing(_) => self.turn(),
@@ -470,7 +521,8 @@ impl Court {
             (_, Some(Side::Provider)) => {
                 let points = ends.iter().map(|unit| self.run.point(index, *unit, true)).collect();
                 let said = DisputeMove::State(List::new(points).unwrap());
-                self.say(&provider(0), MarketOperation::MoveDispute { lease, said });
+                let said = MarketOperation::MoveDispute { lease, said };
+                self.say(&provider(self.by()), said);
             }
             (_, Some(Side::Challenger)) => {
                 let stated = dissection.stated.unwrap();

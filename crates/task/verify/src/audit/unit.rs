@@ -1,18 +1,17 @@
-//! The referee: one unit of a run, executed in the block that shows it.
+//! The unit that is left of a dispute, executed by the referee: in the block that shows it, and by anybody
+//! who checks afterwards what was found.
 //!
 //! What is shown is checked before anything is executed, and what is executed always decides: so nobody
 //! makes a block execute something for nothing.
 
-use super::Audit;
 use opengpu_crypto::{ContentFrontier, Digest, hash};
 use opengpu_referee::wasm::{Fault, Given, Limits, Part as Bytes, Program};
 use opengpu_types::{ArtifactId, Failure, Frontier, ProgramId, SegmentIndex, Spec, Step, Unit};
-use opengpu_verify::{
-    audit::Dispute,
-    dissection::{Dissection, Ended},
-    point::{End, Point},
-    trace::Extent,
-};
+
+use super::{Audit, Dispute};
+use crate::dissection::{Dissection, Ended};
+use crate::point::{End, Point};
+use crate::trace::Extent;
 
 /// Domain of what no provider can have claimed.
 const STOPPED: &str = "opengpu/dissection/stopped/v1";
