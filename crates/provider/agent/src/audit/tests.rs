@@ -2,9 +2,7 @@
 
 use super::*;
 use opengpu_crypto::{Seed, hash};
-use opengpu_types::{
-    ArtifactId, Audit as Chained, ChainId, Fault, Finding, Metered, Said as Told, TaskId,
-};
+use opengpu_types::{ArtifactId, ChainId, Fault, Finding, Metered, Said as Told, TaskId};
 use opengpu_verify::audit::{self, Input as Rule};
 use opengpu_verify::dissection::{Dissection, Ended};
 use opengpu_verify::point::{End, Point};
