@@ -1,10 +1,10 @@
 //! Providers: who they are, what they offer, what they have done.
 
 use crate::{
-    Address, Amount, CloseReason, LeaseId, Millis, Money, Offer,
+    Address, Amount, CloseReason, LeaseId, Millis, Money, Offer, Region, Trust,
     bounded::{List, Text},
     codec::{codec_enum, codec_newtype, codec_struct},
-    device::{DeviceClass, ProgramKind, Rating},
+    device::{DeviceClass, Precision, ProgramKind, Rating, Runtime},
     set::Set,
 };
 use opengpu_crypto::{Digest, SealPublicKey, hash};
@@ -263,6 +263,16 @@ pub struct Shelved {
     pub class: DeviceClass,
     /// MiB of memory on each.
     pub memory: u32,
+    /// Numbers in which they compute.
+    pub precisions: Set<Precision>,
+    /// How they are reached.
+    pub runtimes: Set<Runtime>,
+    /// How far the provider lets itself be checked.
+    pub trusts: Set<Trust>,
+    /// Where they stand.
+    pub region: Region,
+    /// Longest lease.
+    pub longest: Millis,
     /// Least that a second of one device costs.
     pub rate: Money,
     /// What each was measured to do.
@@ -271,7 +281,22 @@ pub struct Shelved {
     pub pace: u16,
 }
 
-codec_struct!(Shelved { provider, offer, free, kinds, class, memory, rate, rating, pace });
+codec_struct!(Shelved {
+    provider,
+    offer,
+    free,
+    kinds,
+    class,
+    memory,
+    precisions,
+    runtimes,
+    trusts,
+    region,
+    longest,
+    rate,
+    rating,
+    pace,
+});
 
 /// Some of all standing offers, sorted by provider and offer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -125,9 +125,7 @@ pub fn mismatches(demand: &Demand<'_>, candidate: &Candidate<'_>) -> Vec<Mismatc
     unless(among(&wanted.classes, &offer.class), Mismatch::Class(offer.class.clone()));
     let missing = wanted.precisions.without(offer.precisions);
     unless(missing.is_empty(), Mismatch::Precisions(missing));
-    let ways =
-        wanted.runtimes.is_empty() || wanted.runtimes.iter().any(|it| offer.runtimes.has(it));
-    unless(ways, Mismatch::Runtimes(wanted.runtimes));
+    unless(are_reached(wanted.runtimes, offer.runtimes), Mismatch::Runtimes(wanted.runtimes));
     unless(among(&wanted.regions, &offer.region), Mismatch::Region(offer.region.clone()));
     let reliability =
         Mismatch::Reliability { wanted: wanted.reliability, found: candidate.reliability };
@@ -148,8 +146,13 @@ pub fn mismatches(demand: &Demand<'_>, candidate: &Candidate<'_>) -> Vec<Mismatc
 }
 
 /// An empty list names no wish.
-fn among<T: PartialEq>(wishes: &[T], found: &T) -> bool {
+pub(crate) fn among<T: PartialEq>(wishes: &[T], found: &T) -> bool {
     wishes.is_empty() || wishes.contains(found)
+}
+
+/// Whether devices are reached in one of the ways that would do; an empty set names none.
+pub(crate) fn are_reached(wishes: Set<Runtime>, found: Set<Runtime>) -> bool {
+    wishes.is_empty() || wishes.iter().any(|it| found.has(it))
 }
 
 impl fmt::Display for Mismatch {

@@ -4,6 +4,7 @@
 //! left out of it. So whoever looks at offers from the lowest floor on may stop where the next floor is
 //! above what was found: nothing behind it is better.
 
+use crate::fit::{among, are_reached};
 use crate::score::{Cost, Standing, Terms, remaining};
 use opengpu_types::{Address, Amount, Offered, Permille, Shelved, Task};
 
@@ -17,6 +18,11 @@ pub fn shelved(provider: Address, place: u8, offered: &Offered) -> Shelved {
         kinds: offer.kinds,
         class: offer.class.clone(),
         memory: offer.memory,
+        precisions: offer.precisions,
+        runtimes: offer.runtimes,
+        trusts: offer.trusts,
+        region: offer.region.clone(),
+        longest: offer.longest,
         rate: offer.rate,
         rating: offer.rating,
         pace: *pace,
@@ -29,8 +35,13 @@ pub fn floor(task: &Task, terms: &Terms, dollar: Amount, shelved: &Shelved) -> O
     let fits = shelved.free >= wanted.devices
         && shelved.kinds.has(wanted.kind)
         && shelved.memory >= wanted.memory
-        && (wanted.classes.is_empty() || wanted.classes.contains(&shelved.class))
-        && (wanted.allowed.is_empty() || wanted.allowed.contains(&shelved.provider))
+        && among(&wanted.classes, &shelved.class)
+        && wanted.precisions.without(shelved.precisions).is_empty()
+        && are_reached(wanted.runtimes, shelved.runtimes)
+        && among(&wanted.regions, &shelved.region)
+        && shelved.trusts.has(wanted.trust)
+        && shelved.longest >= wanted.longest
+        && among(&wanted.allowed, &shelved.provider)
         && !wanted.denied.contains(&shelved.provider);
     if !fits {
         return None;
@@ -51,7 +62,8 @@ pub(crate) mod tests {
         reputation,
     };
     use opengpu_types::{
-        List, MarketParameters, Millis, Money, Offer, ProgramKind, Rating, Set, Text, Weights,
+        List, MarketParameters, Millis, Money, Offer, Precision, ProgramKind, Rating, Runtime, Set,
+        Text, Trust, Weights,
     };
     use proptest::prelude::*;
 
@@ -94,6 +106,32 @@ pub(crate) mod tests {
         terms.cost(offered.offer.rate.in_tokens(MARKET.dollar)?, &standing)
     }
 
+    #[test]
+    fn an_offer_that_says_itself_that_it_does_not_fit_is_passed_over() {
+        let (task, offered) = (task(&[]), offered());
+        let terms = demand::terms(&task, &MARKET);
+        let seen = |change: fn(&mut Offer)| {
+            let mut offered = offered.clone();
+            offered.offer.kinds = Set::all();
+            change(&mut offered.offer);
+            floor(&task, &terms, MARKET.dollar, &shelved(PROVIDER, 0, &offered)).is_some()
+        };
+        assert!(seen(|_| {}));
+        assert!(!seen(|offer| offer.longest = Millis(0)));
+        assert!(!seen(|offer| offer.trusts = Set::NONE));
+        assert!(!seen(|offer| offer.devices = 0));
+        let mut wanted = task.clone();
+        wanted.spec.requirements.precisions = Set::of(&[Precision::F16]);
+        let shelved = shelved(PROVIDER, 0, &offered);
+        assert!(floor(&wanted, &terms, MARKET.dollar, &shelved).is_none());
+        let mut wanted = task.clone();
+        wanted.spec.requirements.runtimes = Set::of(&[Runtime::Cuda]);
+        assert!(floor(&wanted, &terms, MARKET.dollar, &shelved).is_none());
+        let mut wanted = task.clone();
+        wanted.spec.requirements.regions.push(Text::new("eu-west").unwrap()).unwrap();
+        assert!(floor(&wanted, &terms, MARKET.dollar, &shelved).is_none());
+    }
+
     proptest! {
         #[test]
         fn no_offer_costs_less_than_its_floor(
@@ -101,6 +139,7 @@ pub(crate) mod tests {
             (devices, leased, wanted) in (1..=4u8, 0..=4u8, 1..=4u8),
             (memory, needed, broken) in (0..=4u32, 0..=4u32, 0..=20_000u64),
             (kind, class, far, names) in any::<(bool, bool, bool, u8)>(),
+            (sets, long) in (any::<u8>(), any::<bool>()),
         ) {
             let mut task = task(&[]);
             task.spec.work.amount = 10_000;
@@ -121,6 +160,28 @@ pub(crate) mod tests {
                 wishes.denied.push(Address::new([names >> 6 | 8; 20])).unwrap();
             }
             let mut offered = offered();
+            let offer = &mut offered.offer;
+            if sets & 1 > 0 {
+                wishes.precisions = Set::of(&[Precision::F16]);
+            }
+            if sets & 2 > 0 {
+                offer.precisions = Set::all();
+            }
+            if sets & 4 > 0 {
+                wishes.runtimes = Set::of(&[Runtime::Cuda]);
+            }
+            if sets & 8 > 0 {
+                offer.runtimes = Set::of(&[Runtime::Cuda, Runtime::Wgpu]);
+            }
+            if sets & 16 > 0 {
+                wishes.regions.push(Text::new("eu-west").unwrap()).unwrap();
+            }
+            if sets & 32 > 0 {
+                offer.trusts = Set::of(&[Trust::Fast]);
+            }
+            if long {
+                offer.longest = Millis(59_999);
+            }
             offered.offer.rate = Money::tokens(Amount(rate));
             offered.offer.rating.integers = integers;
             (offered.offer.devices, offered.offer.memory) = (devices, memory);

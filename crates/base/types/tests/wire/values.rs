@@ -324,7 +324,10 @@ structs! {
     }
     Paced { class, rating, pace, until }
     Past { reputation, paces, until, reserve, sponsor }
-    Shelved { provider, offer, free, kinds, class, memory, rate, rating, pace }
+    Shelved {
+        provider, offer, free, kinds, class, memory, precisions, runtimes, trusts, region, longest, rate,
+        rating, pace,
+    }
     Shelf { offers }
     ClassIndex {
         class, rate, offered, leased, offered_time, leased_time, counted, began, used, alarm,

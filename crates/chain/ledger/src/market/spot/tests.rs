@@ -159,7 +159,7 @@ fn offers_that_seem_good_and_are_not_do_not_hide_the_best_until_there_are_very_m
     let lure = |offer: &mut Offer| {
         offer.rate = Money::tokens(Amount(RATE / 2));
         // No shelf tells this.
-        offer.longest = Millis(1);
+        offer.reliability = Permille::ALL;
     };
     for number in 0..180 {
         change(&mut state, number, lure);
