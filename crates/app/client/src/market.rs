@@ -78,7 +78,7 @@ pub fn reliability(rpc: &Rpc, client: Address) -> Result<Permille, RpcError> {
 }
 
 /// The time of the chain.
-fn now(rpc: &Rpc) -> Result<Millis, RpcError> {
+pub fn now(rpc: &Rpc) -> Result<Millis, RpcError> {
     Ok(match rpc.entry(&Key::Chain)? {
         Some(Entry::Chain(chain)) => chain.time,
         _ => Millis(0),

@@ -1,13 +1,13 @@
 //! What a task costs in each tier, by the index of a class of devices.
 
 use crate::client::ClientError;
-use opengpu_client::{BuildError, Facts, Rpc, Signer, TransactionBuilder};
+use opengpu_client::{BuildError, Facts, Rpc, Signer, TransactionBuilder, market};
 use opengpu_crypto::{KeyKind, SealPublicKey};
 use opengpu_market::index;
 pub use opengpu_market::index::Tier;
 use opengpu_types::{
-    Address, Amount, ClassIndex, Contact, DeviceClass, Entry, Key, MarketOperation, Millis, Money,
-    Nonce, Operation, SessionKey, Spec, Text,
+    Address, Amount, ClassIndex, Contact, DeviceClass, Entry, Key, MarketOperation,
+    MarketParameters, Millis, Money, Nonce, Operation, SessionKey, Spec, Text,
 };
 
 /// All tiers for one task.
@@ -36,12 +36,19 @@ impl Tiers {
     }
 }
 
-/// The index of a class of devices; none while nobody offers any.
-pub fn index(rpc: &Rpc, class: &DeviceClass) -> Result<Option<ClassIndex>, ClientError> {
-    Ok(match rpc.entry(&Key::ClassIndex(ClassIndex::id(class)))? {
-        Some(Entry::ClassIndex(index)) => Some(index.into_inner()),
-        _ => None,
-    })
+/// The index of a class of devices as it is now; none while nobody offers any. The chain moves it when
+/// devices of the class are leased or freed, and what happened since then counts as well.
+pub fn index(
+    rpc: &Rpc,
+    class: &DeviceClass,
+    parameters: &MarketParameters,
+) -> Result<Option<ClassIndex>, ClientError> {
+    let Some(Entry::ClassIndex(index)) = rpc.entry(&Key::ClassIndex(ClassIndex::id(class)))? else {
+        return Ok(None);
+    };
+    let mut index = index.into_inner();
+    index::accrue(&mut index, market::now(rpc)?, parameters);
+    Ok(Some(index))
 }
 
 /// What the chain takes for submitting a task, as fees are now; signed by an ordinary key.

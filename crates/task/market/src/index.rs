@@ -4,12 +4,15 @@
 //! When more than the wanted share of a class is leased the index rises, otherwise it falls, by at most
 //! an eighth in one period. Nobody sets it, and it settles where demand meets the wanted share.
 
-use opengpu_types::{Amount, Millis, Permille};
+use opengpu_types::{Amount, ClassIndex, MarketParameters, Millis, Permille};
 
 /// Share of the devices of a class that should be leased.
 pub const WANTED: u64 = 700;
 /// The index moves by this part in one period when everything, or nothing, is leased.
 const SPEED: u128 = 8;
+
+/// An index that nobody looked at moves by at most so many periods at once.
+pub const MOST_PERIODS: u64 = 64;
 
 /// What a client pays at most, beside the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +95,34 @@ pub fn next(index: Amount, leased: u64, offered: u64, least: Amount, most: Amoun
     moved.clamp(least, most)
 }
 
+/// Whether nobody offers or leases devices of a class.
+pub const fn is_unused(index: &ClassIndex) -> bool {
+    index.offered == 0 && index.leased == 0
+}
+
+/// Counts the time since it was last looked at, and moves the index when a period is over: what the chain does
+/// when devices of the class change, and whoever reads it between.
+pub fn accrue(index: &mut ClassIndex, now: Millis, parameters: &MarketParameters) {
+    let span = now.since(index.counted).0;
+    if is_unused(index) {
+        // Nothing is learned while nobody offers it: the period goes on later.
+        (index.counted, index.began) = (now, index.began.plus(Millis(span)));
+        return;
+    }
+    let time = |devices: u32| span.saturating_mul(u64::from(devices));
+    index.offered_time = index.offered_time.saturating_add(time(index.offered));
+    index.leased_time = index.leased_time.saturating_add(time(index.leased));
+    index.counted = now;
+    let over = now.since(index.began).0.checked_div(parameters.index_period.0).unwrap_or(0);
+    for _ in 0..over.min(MOST_PERIODS) {
+        let (least, most) = (parameters.least_index, parameters.most_index);
+        index.rate = next(index.rate, index.leased_time, index.offered_time, least, most);
+    }
+    if over > 0 {
+        (index.offered_time, index.leased_time, index.began) = (0, 0, now);
+    }
+}
+
 /// What a task would cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quote {
@@ -128,6 +159,7 @@ pub fn quote(
 #[expect(clippy::arithmetic_side_effects, reason = "a test stops where it fails")]
 mod tests {
     use super::*;
+    use opengpu_types::Text;
     use proptest::prelude::*;
 
     const LEAST: Amount = Amount(1_000);
@@ -195,5 +227,56 @@ mod tests {
             prop_assert!(moved(less) <= moved(more));
             prop_assert!(moved(more).0 * 8 <= index * 9 + 8 && moved(less).0 * 8 + 8 >= index * 7);
         }
+    }
+
+    /// A thousandth of a token.
+    const RATE: u128 = 1_000_000_000_000_000;
+
+    fn index(offered: u32, leased: u32) -> ClassIndex {
+        let class = Text::new("test").unwrap();
+        let (began, counted) = (Millis(0), Millis(0));
+        let (rate, offered_time, leased_time) = (Amount(RATE), 0, 0);
+        let (used, alarm) = (true, Millis(0));
+        ClassIndex {
+            class,
+            rate,
+            offered,
+            leased,
+            offered_time,
+            leased_time,
+            counted,
+            began,
+            used,
+            alarm,
+        }
+    }
+
+    #[test]
+    fn an_index_moves_once_a_period_and_follows_what_was_leased_in_it() {
+        let market = MarketParameters::LOCAL;
+        let period = market.index_period.0;
+        let mut busy = index(4, 4);
+        accrue(&mut busy, Millis(period - 1), &market);
+        assert_eq!(busy.rate, Amount(RATE));
+        accrue(&mut busy, Millis(period), &market);
+        assert_eq!(busy.rate, Amount(RATE + RATE / 8));
+        // Half a period leased, half a period not: below the wanted share.
+        busy.leased = 0;
+        accrue(&mut busy, Millis(period + period / 2), &market);
+        busy.leased = 4;
+        accrue(&mut busy, Millis(period * 2), &market);
+        assert!(busy.rate < Amount(RATE + RATE / 8), "{:?}", busy.rate);
+        let mut idle = index(4, 0);
+        accrue(&mut idle, Millis(period * 1_000_000), &market);
+        assert_eq!(idle.rate, market.least_index);
+        // Offered for half a period, idle, and then not at all: it falls once, when it is offered again.
+        let mut gone = index(4, 0);
+        accrue(&mut gone, Millis(period / 2), &market);
+        gone.offered = 0;
+        accrue(&mut gone, Millis(period * 50), &market);
+        assert_eq!(gone.rate, Amount(RATE));
+        gone.offered = 4;
+        accrue(&mut gone, Millis(period * 51), &market);
+        assert_eq!(gone.rate, Amount(RATE - RATE / 8));
     }
 }

@@ -100,7 +100,7 @@ impl Plan {
         let fee = tiers::fee(&Facts::ask(&context.rpc)?, client, &spec, budget, escrow)?;
         let each = [escrow, lock, chain.entry_reserve, fee];
         let purse = purse(context, client, in_all(sum(each), count))?;
-        let tiers = by_index(context, &spec, &quote, fee)?;
+        let tiers = by_index(context, (&spec, &parameters), &quote, fee)?;
         if let Some(tier) = wanted.tier() {
             let nobody = || {
                 let told = "there is no index of a tier: no standing offer fits";
@@ -291,9 +291,14 @@ fn purse(context: &Context, account: Address, needed: Amount) -> Result<Option<P
 }
 
 /// What a task costs by the index of the class of devices that would run it.
-fn by_index(context: &Context, spec: &Spec, quote: &Quote, fee: Amount) -> Result<Option<Tiers>> {
+fn by_index(
+    context: &Context,
+    (spec, market): (&Spec, &MarketParameters),
+    quote: &Quote,
+    fee: Amount,
+) -> Result<Option<Tiers>> {
     let Some(best) = quote.fitting.first() else { return Ok(None) };
-    let index = tiers::index(&context.rpc, &best.class)?;
+    let index = tiers::index(&context.rpc, &best.class, market)?;
     let devices = spec.requirements.devices;
     Ok(index.map(|index| Tiers::new(&index, best.predicted, devices, fee)))
 }
