@@ -424,7 +424,7 @@ impl Audit {
     /// client objects.
     pub const MAX_LEAVES: usize = 4 * Self::MAX_DUTIES + 2;
     /// Most leaves that one operation opens.
-    pub const MAX_OPENED: usize = 4;
+    pub const MAX_OPENED: usize = Self::MAX_DUTIES;
     /// Most bytes of a state that can be posted, or from which the referee executes.
     pub const MAX_STATE: usize = 64 * 1024;
 }

@@ -267,7 +267,7 @@ impl MarketOperation {
     /// what a referee needs and what nobody was served is evidence, and has the size that it has.
     pub const fn most_bytes(&self) -> Option<usize> {
         match self {
-            Self::RevealAnswers { .. } => Some(16 * 1024),
+            Self::OpenLeaves { .. } | Self::RevealAnswers { .. } => Some(16 * 1024),
             Self::PostState { .. } => Some(68 * 1024),
             Self::ShowUnit { .. } => Some(456 * 1024),
             _ => None,

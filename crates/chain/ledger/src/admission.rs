@@ -15,8 +15,8 @@ use crate::{
 };
 use commonware_codec::EncodeSize as _;
 use opengpu_types::{
-    Account, Address, Amount, DutyKind, Operation, SignedTransaction, SpendingLimit, Transaction,
-    Weight,
+    Account, Address, Amount, DutyKind, MarketOperation, Operation, SignedTransaction,
+    SpendingLimit, Transaction, Weight,
 };
 
 /// Transactions of one lane are executed in the order of their nonces.
@@ -103,6 +103,7 @@ pub(crate) fn check<S: State>(
     if used > parameters.block_weight.0 || refereed > MOST_REFEREED {
         return Err(Invalid::BlockFull { weight }.into());
     }
+    check_shown(state, context, transaction)?;
     let fee = if transaction.is_fee_free() {
         check_duty(state, context, transaction, limit.is_none())?;
         let free = state.flows.free_weight.0.saturating_add(weight.0);
@@ -163,6 +164,22 @@ fn limit<S: State>(
         return Err(Invalid::LimitExpired { until: limit.until }.into());
     }
     Ok(limit)
+}
+
+/// The referee has little time in a block: nobody takes it, for a fee either, but those who are waited for.
+fn check_shown<S: State>(
+    state: &Overlay<S>,
+    context: &BlockContext,
+    transaction: &Transaction,
+) -> Result<(), Rejection> {
+    for operation in &transaction.operations {
+        if let Operation::Market(shown @ MarketOperation::ShowUnit { .. }) = operation
+            && !market::is_duty(state, context, transaction.sender, shown)?
+        {
+            return Err(Invalid::NoOpenDuty.into());
+        }
+    }
+    Ok(())
 }
 
 /// A fee-free transaction is exactly one discharge of one open duty, by the account's own key.

@@ -141,14 +141,16 @@ pub fn lease_ended(
     verdict: Option<Verdict>,
     time: Millis,
 ) {
+    // Whoever gives something back, or says that it fails, before anything was executed has shown nothing.
+    let shown = reason == CloseReason::Completed || time > Millis(0);
     match verdict {
         Some(Verdict::Refuted) => refuted(record),
-        Some(Verdict::Upheld) => upheld(record),
-        Some(Verdict::Inconclusive) | None => {}
+        Some(Verdict::Upheld) if shown => upheld(record),
+        Some(Verdict::Upheld | Verdict::Inconclusive) | None => {}
     }
     if is_fault(reason) {
         broken(record);
-    } else if matches!(reason, CloseReason::Completed | CloseReason::Failed) {
+    } else if shown && matches!(reason, CloseReason::Completed | CloseReason::Failed) {
         kept(record, time);
     }
 }

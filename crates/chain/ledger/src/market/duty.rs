@@ -32,10 +32,12 @@ pub(crate) fn is_duty<S: State>(
             let due = context.time.since(provider.heard) >= beat;
             // It takes no leases before it is heard of, and may have nothing to pay a fee with.
             let silent = matches!(provider.status, ProviderStatus::Silent { .. });
-            // Who is drawn must have been heard of, and is not asked before.
+            // Who is drawn must have been heard of, and is not asked before. Whoever cannot be drawn need not.
             let half = Millis(audits.lately.0 / 2);
             let ready = audits.are_on()
                 && provider.status == ProviderStatus::Active
+                && !provider.offers.is_empty()
+                && provider.stake >= audits.pledge
                 && context.time.since(provider.heard) >= half;
             return Ok(silent || ready || due && !provider.leases.is_empty());
         }

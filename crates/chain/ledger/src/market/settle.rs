@@ -13,7 +13,7 @@ use opengpu_market::{
 };
 use opengpu_types::{
     Address, Amount, CloseReason, Ending, Event, Lease, LeaseId, LeasePhase, Measure, Millis,
-    Provider, ProviderStatus, Rating, Requirements, Task, Verdict, Work,
+    Provider, ProviderStatus, Rating, Requirements, SegmentIndex, Task, Verdict, Work,
 };
 use opengpu_verify::split::Split;
 
@@ -22,8 +22,9 @@ use opengpu_verify::split::Split;
 const MOST_PACE: u64 = 4000;
 
 /// Time that a lease is paid for: what was metered, but no longer than it ran until then, than it was
-/// allowed to run, or than its fuel can have taken. Work that was not committed to, also after the last
-/// checkpoint, is paid as far as the client has signed; about the rest no signature decides.
+/// allowed to run, or than its fuel can have taken; nothing where no segment was executed, because what
+/// is metered of that nobody can check. Work that was not committed to, also after the last checkpoint,
+/// is paid as far as the client has signed; about the rest no signature decides.
 pub(crate) fn payable(
     lease: &Lease,
     requirements: &Requirements,
@@ -31,7 +32,9 @@ pub(crate) fn payable(
     ended: Millis,
 ) -> Millis {
     let longest = requirements.longest;
-    let metered = lease.commitment.map_or(Millis(0), |commitment| {
+    let from = lease.from.map_or(SegmentIndex(0), |from| from.index);
+    let executed = lease.commitment.filter(|commitment| commitment.reached.index > from);
+    let metered = executed.map_or(Millis(0), |commitment| {
         let usage = commitment.usage;
         let ran = lease.committed.since(lease.began);
         let fuel = match usage.fuel {

@@ -118,12 +118,14 @@ impl<S: State> Market<'_, S> {
         Ok(())
     }
 
-    /// What a refuted lease led to counts no more: the task goes back, and whoever went on from it stops.
+    /// What a refuted lease led to counts no more: the task goes back, whoever went on from it stops, and the
+    /// client is as patient as at first.
     pub(super) fn undo(&self, id: LeaseId, task: &mut Task) -> Result<(), Halt> {
         if matches!(task.spec.class, Class::Replicate(_)) {
             // No copy goes on from another.
             return Ok(());
         }
+        task.seeking = self.now();
         let from = lease_of(task, id.number)?.from;
         let lineage = Lineage::of(task);
         let (counts, ended) = (lineage.counts(task.checkpoint.as_ref()), lineage.is_ended());

@@ -6,7 +6,7 @@ use crate::{
     error::{Corruption, Halt, Stop},
     market::lease_of,
     state::State,
-    table::tables::Providers,
+    table::tables::{Audits, Providers},
 };
 use opengpu_types::{Address, Event, Failure, Lease, LeaseId, LeasePhase, MarketOperation, Task};
 
@@ -44,9 +44,10 @@ impl<S: State> Market<'_, S> {
             MarketOperation::AnswerAudit { .. } | MarketOperation::RevealAnswers { .. } => {
                 self.hear_verifier(sender)?;
             }
-            // Its lock is what it loses if it is wrong.
+            // Its lock is what it loses if it is wrong, in one audit after the other.
             MarketOperation::DisputeSegment { .. }
-                if task.client == sender && task.lock.is_zero() =>
+                if task.client == sender
+                    && (task.lock.is_zero() || self.is_objected(id, &task)?) =>
             {
                 return Err(Failure::BudgetTooSmall.into());
             }
@@ -61,6 +62,18 @@ impl<S: State> Market<'_, S> {
             self.tell(Event::StatePosted { lease: id, segment });
         }
         Ok(())
+    }
+
+    /// Whether the client has objected in the audit of another lease of the task.
+    fn is_objected(&self, id: LeaseId, task: &Task) -> Result<bool, Halt> {
+        for (number, lease) in (0u8..).zip(&task.leases) {
+            let other = LeaseId { number, ..id };
+            let audited = matches!(lease.phase, LeasePhase::Audited { .. }) && other != id;
+            if audited && self.state.must_view::<Audits>(other)?.objected {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whoever takes part in an audit is there.

@@ -5,14 +5,15 @@ use super::bazaar::{closed, first, provider};
 use crate::invariants::corrupt;
 use crate::support::{Network, alice, bob};
 use commonware_codec::EncodeSize as _;
+use opengpu_crypto::Keypair;
 use opengpu_ledger::{
     GenesisError, Invalid, Memory, check_genesis, epoch_of, invariant::check_state,
 };
 use opengpu_types::{
     Amount, ArtifactId, Audit, AuditDuty, AuditParameters, AuditPhase, AuditSeat, Challenger,
-    CloseReason, Digest, Dispute, Dissection, Entry, Event, Failure, Fault, Finding, Key,
-    LeasePhase, List, MarketOperation, Metered, Millis, Operation, Permille, Said, Seed, Segment,
-    SegmentIndex, Transaction, Unit, Verdict,
+    CloseReason, Digest, Dispute, Dissection, Entry, Event, Failure, Fault, Finding, Key, LeaseId,
+    LeasePhase, List, MarketOperation, Metered, Millis, Operation, Outcome, Permille, Said, Seed,
+    Segment, SegmentIndex, Transaction, Unit, Verdict,
 };
 use std::collections::BTreeSet;
 
@@ -187,6 +188,30 @@ fn a_client_disputes_one_segment_and_wins_or_loses_its_lock() {
 }
 
 #[test]
+fn a_lock_is_at_stake_in_one_audit_of_a_task_at_a_time() {
+    let mut court = Court::undrawn(Lie::Steps);
+    court.until(|phase| *phase == AuditPhase::Objecting);
+    let (id, stored) = (court.id, court.stored().unwrap());
+    let dispute = court.dispute(SegmentIndex(4));
+    let network = &mut court.bazaar.network;
+    let signed = network.tx(&alice(), Operation::Market(dispute)).sign();
+    let failed = |objected: bool| {
+        let other = LeaseId { number: 1, ..id };
+        let mut network = network.clone();
+        corrupt(&mut network.state, Key::Task(id.task), |entry| {
+            let Entry::Task(task) = entry else { panic!() };
+            let lease = task.leases[0].clone();
+            task.leases.push(lease).unwrap();
+        });
+        let audit = Audit { objected, ..stored.clone() };
+        network.state.commit([(Key::Audit(other), Some(Entry::Audit(audit.into())))]);
+        let (_, results) = network.execute(network.context(), std::slice::from_ref(&signed));
+        results[0].as_ref().unwrap().outcome != Outcome::Applied
+    };
+    assert!(!failed(false) && failed(true));
+}
+
+#[test]
 fn nobody_speaks_but_who_is_asked_and_not_about_anything_else() {
     let mut court = Court::new(Lie::None, Kind::Honest);
     let seats = court.running();
@@ -215,6 +240,13 @@ fn nobody_speaks_but_who_is_asked_and_not_about_anything_else() {
     assert_eq!(court.bazaar.fail(&provider(0), open), Failure::BadLeaf);
 }
 
+/// Why an operation may stand in no block.
+fn refused(court: &mut Court, by: &Keypair, operation: MarketOperation) -> Invalid {
+    let network = &mut court.bazaar.network;
+    let signed = network.tx(by, Operation::Market(operation)).sign();
+    network.refuse(signed)
+}
+
 #[test]
 fn a_unit_that_is_not_the_one_that_is_disputed_is_not_executed() {
     let mut court = Court::new(Lie::Steps, Kind::Honest);
@@ -225,7 +257,7 @@ fn a_unit_that_is_not_the_one_that_is_disputed_is_not_executed() {
     let lease = court.id;
     let show = |unit: Unit| MarketOperation::ShowUnit { lease, unit: unit.into() };
     let early = show(court.run.unit(dispute.index, None));
-    assert_eq!(court.bazaar.fail(&challenger, early), Failure::WrongPhase);
+    assert_eq!(refused(&mut court, &challenger, early), Invalid::NoOpenDuty);
     while court.narrowed().is_none() {
         court.turn();
     }
@@ -239,9 +271,11 @@ fn a_unit_that_is_not_the_one_that_is_disputed_is_not_executed() {
     for wrong in wrongs {
         assert_eq!(court.bazaar.fail(&challenger, show(wrong)), Failure::BadUnit);
     }
-    assert_eq!(court.bazaar.fail(&alice(), show(right.clone())), Failure::NotParty);
+    assert_eq!(refused(&mut court, &alice(), show(right.clone())), Invalid::NoOpenDuty);
     court.say(&challenger, show(right));
     assert!(matches!(finding(&court), Finding::Refuted(_)));
+    let (task, now) = (court.bazaar.task(court.task()), court.bazaar.network.time);
+    assert_eq!(task.seeking, now, "its client waits for another one as long as for the first");
 }
 
 #[test]
@@ -349,6 +383,10 @@ fn a_provider_that_is_ready_is_heard_of_free_of_fees_now_and_then() {
     bazaar.wait(TWO.lately.0 / 2);
     assert!(beat(&mut bazaar).is_ok());
     assert!(beat(&mut bazaar).is_err());
+    // Who has nothing to pledge is never drawn, and need not be there.
+    bazaar.register(7, &[super::bazaar::offer(1)], Amount::ZERO);
+    bazaar.wait(TWO.lately.0 / 2);
+    assert!(bazaar.act_free(&provider(7), MarketOperation::Heartbeat).is_err());
 }
 
 #[test]
@@ -446,8 +484,7 @@ fn a_transaction_is_large_only_if_it_is_evidence_alone() {
     let unit = court.run.unit(SegmentIndex(0), None);
     let large = Unit { module: List::new(vec![0; 200 * 1024]).unwrap(), ..unit };
     let show = MarketOperation::ShowUnit { lease: court.id, unit: large.into() };
-    let failed = court.bazaar.fail(&alice(), show.clone());
-    assert_eq!(failed, Failure::WrongPhase, "it may stand in a block");
+    assert_eq!(refused(&mut court, &alice(), show.clone()), Invalid::NoOpenDuty, "not too large");
     let both = vec![Operation::Market(show), Operation::Market(MarketOperation::Heartbeat)];
     let both = court.bazaar.network.batch(&alice(), both).sign();
     let refused = court.bazaar.network.refuse(both);
@@ -456,17 +493,26 @@ fn a_transaction_is_large_only_if_it_is_evidence_alone() {
 
 #[test]
 fn a_block_executes_units_for_twenty_milliseconds_at_most() {
-    let court = Court::new(Lie::None, Kind::Honest);
+    let mut court = Court::new(Lie::Steps, Kind::Honest);
+    court.play(|phase| matches!(phase, AuditPhase::Disputing(_)));
+    while court.narrowed().is_none() {
+        court.turn();
+    }
+    let AuditPhase::Disputing(dispute) = court.stored().unwrap().phase else { panic!() };
+    let Challenger::Verifier(challenger) = dispute.by else { panic!() };
+    let challenger = provider(court.number(challenger));
     let large = Unit {
         module: List::new(vec![0; 256 * 1024]).unwrap(),
         ..court.run.unit(SegmentIndex(0), None)
     };
+    let show = MarketOperation::ShowUnit { lease: court.id, unit: large.into() };
+    // Nobody else takes the referee's time, whatever he pays.
+    for other in [alice(), bob()] {
+        assert_eq!(refused(&mut court, &other, show.clone()), Invalid::NoOpenDuty);
+    }
     let mut network = court.bazaar.network;
-    let show = |key: &opengpu_crypto::Keypair| {
-        let show = MarketOperation::ShowUnit { lease: court.id, unit: large.clone().into() };
-        network.tx(key, Operation::Market(show)).sign()
-    };
-    let shown = [show(&alice()), show(&bob())];
+    let show = || network.tx(&challenger, Operation::Market(show.clone()));
+    let shown = [show().sign(), show().change(|it| it.nonce.0 += 1).sign()];
     let results = network.offer(&shown);
     assert!(results[0].is_ok());
     assert!(matches!(results[1], Err(Invalid::BlockFull { .. })), "{:?}", results[1]);

@@ -5,7 +5,7 @@ use super::lease::claim;
 use crate::support::alice;
 use opengpu_types::{
     Amount, Commitment, Ending, Failure, Leave, List, MarketOperation, Millis, Offer, Operation,
-    ProgramKind, Trust, Usage,
+    ProgramKind, Trust, Usage, Verdict,
 };
 
 #[test]
@@ -60,6 +60,25 @@ fn fuel_bounds_the_pay_of_programs_that_burn_it_and_of_no_others() {
     bazaar.commit(0, first(id), unburned(8, Ending::Completed));
     let events = bazaar.wait(2_000);
     assert_eq!(closed(&events)[0].2, Amount(RATE * 5));
+}
+
+#[test]
+fn whoever_executed_nothing_is_paid_nothing_and_shows_nothing_whatever_it_metered() {
+    for ending in [Ending::Failed, Ending::Open] {
+        let mut bazaar = Bazaar::new(1);
+        let id = bazaar.submit(spec(), 5);
+        bazaar.work(6_000);
+        let usage = Usage { time: Millis(5_000), fuel: u64::MAX / 2 };
+        bazaar.commit(0, first(id), Commitment { usage, ending, ..commitment(0, 0) });
+        if ending == Ending::Open {
+            bazaar.release(0, first(id), Leave::OwnerReturned);
+        }
+        let events = bazaar.wait(2_000);
+        let (_, verdict, paid) = closed(&events)[0];
+        assert_eq!((verdict, paid), (Some(Verdict::Upheld), Amount::ZERO), "{ending:?}");
+        let record = bazaar.provider(0).reputation;
+        assert_eq!((record.kept, record.clean), (0, 0), "{ending:?}");
+    }
 }
 
 #[test]
