@@ -189,9 +189,14 @@ impl Queue {
     }
 }
 
-/// Place in the order of selection: highest tip first, then first come.
+/// Part of a selection that is kept for what is free of fees, as in a block.
+const DUTIES: usize = 4;
+
+/// Place in the order of selection: duties first, as long as there is room for them, then highest tip, then
+/// first come. Nobody can pay a tip for a duty, and for most of them silence costs a stake.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
+    duty: bool,
     tip: Amount,
     arrival: std::cmp::Reverse<u64>,
     lane: Lane,
@@ -201,6 +206,7 @@ struct Rank {
 impl Rank {
     fn of(waiting: &Waiting) -> Self {
         Self {
+            duty: waiting.candidate.signed.transaction.is_fee_free(),
             tip: waiting.candidate.tip(),
             arrival: std::cmp::Reverse(waiting.arrival),
             lane: waiting.candidate.lane,
@@ -364,12 +370,21 @@ impl Pool {
             self.queues.values().filter_map(|queue| ready(queue, queue.next)).collect();
         let mut selected = Vec::new();
         let mut room = bytes;
+        let mut duties = (count / DUTIES, bytes / DUTIES);
         while let Some(rank) = ranks.pop() {
             if selected.len() >= count {
                 break;
             }
             let Some(queue) = self.queues.get(&rank.lane) else { continue };
             let Some(waiting) = queue.waiting.get(&rank.nonce) else { continue };
+            if rank.duty {
+                let left = duties.1.checked_sub(waiting.candidate.size);
+                let Some(left) = duties.0.checked_sub(1).zip(left) else {
+                    ranks.push(Rank { duty: false, ..rank });
+                    continue;
+                };
+                duties = left;
+            }
             // One that does not fit holds back its lane only: a smaller one may still fit.
             let Some(rest) = room.checked_sub(waiting.candidate.size) else { continue };
             room = rest;
