@@ -14,7 +14,8 @@
 //! - One word per audit is on its way at a time. What the chain has taken is not said again while it does not
 //!   show it yet; a look may be faster than the answer, so what counts is what was said, and not what was seen
 //!   when the answer came.
-//! - One segment is run at a time, of the audit that ends first. Each audit fetches one at a time, whatever
+//! - One segment is repeated at a time, of the audit that ends first, and one is looked into beside it: what
+//!   others ask for never keeps us from our own disputes. Each audit fetches one at a time, whatever
 //!   others wait for: a provider that serves slowly keeps nobody from the segments of another one.
 //! - Whoever was not drawn is served nothing ([`Seen::serves`], [`Asked::share`]).
 //!
@@ -189,6 +190,8 @@ pub enum Input {
         found: Found,
         /// A secret that is used once.
         salt: [u8; 32],
+        /// Whether a unit of it could be shown to the referee, if it is disputed.
+        shows: bool,
     },
     /// A segment was looked into.
     Looked {
@@ -286,6 +289,8 @@ struct Case {
     /// Points of the segment that is disputed, by units; none of one that fails before.
     points: BTreeMap<u64, Option<Digest>>,
     disputed: Option<SegmentIndex>,
+    /// Segments of which no unit could be shown: an objection to one would be lost.
+    hidden: BTreeSet<SegmentIndex>,
     /// What is looked for now: after so many units of a segment.
     looking: Option<(SegmentIndex, Vec<u64>)>,
     /// What is on its way, with the audit in which it was said.
@@ -344,8 +349,8 @@ impl Audits {
             Input::Unserved { lease, index } => self.with(lease, |case, now| {
                 case.arrive(index, Progress::Lacking { until: now.plus(REST) });
             }),
-            Input::Repeated { lease, index, found, salt } => {
-                self.with(lease, |case, now| case.repeated(index, found, salt, now));
+            Input::Repeated { lease, index, found, salt, shows } => {
+                self.with(lease, |case, now| case.repeated(index, (found, salt, shows), now));
             }
             Input::Looked { lease, index, points } => {
                 self.with(lease, |case, now| case.looked(index, points, now));
@@ -393,13 +398,14 @@ impl Audits {
         };
         let mut turn: Vec<_> = self.cases.iter().map(|(id, case)| (until(case), *id)).collect();
         turn.sort_by_key(|(until, id)| (until.is_none(), *until, *id));
-        let mut busy = self.cases.values().any(Case::is_busy);
+        let mut repeating = self.cases.values().any(Case::is_repeating);
+        let mut looking = self.cases.values().any(|case| case.looking.is_some());
         let mut wake = None;
         for (_, lease) in turn {
             let Some(case) = self.cases.get_mut(&lease) else { continue };
-            let mut desk = Desk { account, lease, now, busy, effects: &mut *effects };
+            let mut desk = Desk { account, lease, now, repeating, looking, effects: &mut *effects };
             case.act(&mut desk);
-            busy = desk.busy;
+            (repeating, looking) = (desk.repeating, desk.looking);
             let next =
                 [last(case), case.wakes()].into_iter().flatten().filter(|at| *at > now).min();
             wake = [wake, next].into_iter().flatten().min();
@@ -418,8 +424,10 @@ struct Desk<'a> {
     account: Address,
     lease: LeaseId,
     now: Millis,
-    /// Whether something is run or looked into.
-    busy: bool,
+    /// Whether something is repeated.
+    repeating: bool,
+    /// Whether something is looked into.
+    looking: bool,
     effects: &'a mut Vec<Effect>,
 }
 
@@ -440,9 +448,8 @@ impl Case {
         }
     }
 
-    fn is_busy(&self) -> bool {
-        let runs = |it: &Progress| matches!(it, Progress::Running { .. });
-        self.looking.is_some() || self.work.values().any(runs)
+    fn is_repeating(&self) -> bool {
+        self.work.values().any(|it| matches!(it, Progress::Running { .. }))
     }
 
     /// When it wants to be looked at, whatever else happens.
@@ -520,9 +527,9 @@ impl Case {
         if known.is_some() {
             return known;
         }
-        if !desk.busy {
+        if !desk.looking {
             let (lease, ends) = (desk.lease, ends.to_vec());
-            (self.looking, desk.busy) = (Some((index, ends.clone())), true);
+            (self.looking, desk.looking) = (Some((index, ends.clone())), true);
             desk.effects.push(Effect::Look { lease, index, ends });
         }
         None

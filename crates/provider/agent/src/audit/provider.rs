@@ -16,10 +16,10 @@ fn said(audit: &Audit, of: impl Fn(&Said) -> bool) -> BTreeSet<SegmentIndex> {
     duties.filter(|duty| of(&duty.said)).map(|duty| duty.index).collect()
 }
 
-/// Posts the first of what was not served.
+/// Posts the first of what was not served and is not posted yet.
 pub(super) fn post(audit: &Audit) -> Option<Word> {
-    let unserved = said(audit, |said| *said == Said::Unserved);
-    unserved.into_iter().next().map(Word::Post)
+    let mut unserved = said(audit, |said| *said == Said::Unserved).into_iter();
+    unserved.find(|index| !audit.posted.contains(index)).map(Word::Post)
 }
 
 /// Opens leaves of what is sealed, as many as one operation takes.

@@ -95,10 +95,10 @@ impl Case {
                     desk.effects.push(Effect::Fetch { lease, index, posted });
                     fetching = true;
                 }
-                Progress::Here { before, until } if !desk.busy && now >= until => {
+                Progress::Here { before, until } if !desk.repeating && now >= until => {
                     *progress = Progress::Running { before };
                     desk.effects.push(Effect::Repeat { lease, index });
-                    desk.busy = true;
+                    desk.repeating = true;
                 }
                 _ => {}
             }
@@ -109,8 +109,7 @@ impl Case {
     pub(super) fn repeated(
         &mut self,
         index: SegmentIndex,
-        found: Found,
-        salt: [u8; 32],
+        (found, salt, shows): (Found, [u8; 32], bool),
         now: Millis,
     ) {
         let Some(Progress::Running { before }) = self.work.get(&index).copied() else { return };
@@ -124,11 +123,15 @@ impl Case {
                 return;
             }
         };
+        if !shows {
+            self.hidden.insert(index);
+        }
         let answer = Answer::of(&seen.audit.seed, &end);
         self.work.insert(index, Progress::Found { before, answer, salt });
     }
 
-    /// Opens all seals, once the chain has every leaf.
+    /// Opens all seals, once the chain has every leaf. Who would object to what nobody can show says nothing:
+    /// it is not paid, and the segment stays unchecked.
     pub(super) fn reveal(&self, audit: &Audit, account: Address) -> Option<Word> {
         let sealed = duties(seat(audit, account)?, |said| matches!(said, Told::Sealed(_)));
         let kept = self.kept.get(&audit.seed.0)?;
@@ -138,6 +141,9 @@ impl Case {
                 return None;
             };
             let agrees = answer == Answer::new(&audit.seed, &End::of(leaf));
+            if !agrees && self.hidden.contains(&index) {
+                return None;
+            }
             let before = before.filter(|_| !agrees);
             Some(Reveal { index, answer, salt, before })
         };

@@ -6,27 +6,31 @@ use super::{Letter, Outbox, Tray};
 use crate::audit::{Found, Input, words};
 use crate::core::Answer;
 use crate::delivery::Depot;
+use crate::desk::spawn;
 use crate::record::Records;
 use crate::run::Controls;
 use opengpu_exec::look::{Unit, Wanted};
 use opengpu_exec::program::{MANIFEST, Program};
 use opengpu_exec::run::Repeat;
 use opengpu_exec::{Data, Fault, Launch, Refusal, StartError, Supervisor};
+use opengpu_referee::wasm::{Limits, Program as Referee};
 use opengpu_types::{
-    Address, Digest, LeaseId, MarketOperation, Segment, SegmentIndex, Unit as Shown,
+    Address, Audit as Chained, Digest, LeaseId, MarketOperation, Segment, SegmentIndex,
+    Unit as Shown,
 };
 use opengpu_verify::trace::Emitted;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 /// What is wanted of the bench.
 pub(crate) enum Chore {
-    /// Repeat a segment.
-    Repeat { matter: Matter, index: SegmentIndex },
+    /// Repeat a segment, as long as it is of use.
+    Repeat { matter: Matter, index: SegmentIndex, patience: Duration },
     /// Tell the points after so many units.
     Look { matter: Matter, index: SegmentIndex, ends: Vec<u64> },
     /// Show what is left of a dispute, and say it.
@@ -86,14 +90,16 @@ impl Bench {
     pub(crate) fn work(mut self, chores: &Receiver<Chore>) {
         for chore in chores {
             match chore {
-                Chore::Repeat { matter, index } => {
-                    let found = self.repeat(&matter, index).unwrap_or_else(|error| {
+                Chore::Repeat { matter, index, patience } => {
+                    let until = Instant::now().checked_add(patience);
+                    let found = self.repeat(&matter, index, until).unwrap_or_else(|error| {
                         warn!(lease = %matter.id, segment = %index, %error, "not repeated");
                         Found::Broken
                     });
                     let (lease, salt) = (matter.id, rand::random());
-                    info!(%lease, segment = %index, ?found, "repeated");
-                    self.tell(Input::Repeated { lease, index, found, salt });
+                    let shows = self.shows(&matter, index);
+                    info!(%lease, segment = %index, ?found, shows, "repeated");
+                    self.tell(Input::Repeated { lease, index, found, salt, shows });
                 }
                 Chore::Look { matter, index, ends } => {
                     let points = self.look(&matter, index, &ends);
@@ -112,8 +118,14 @@ impl Bench {
         self.tray.tell(Letter::Core(input));
     }
 
-    /// Repeats a segment as a whole.
-    fn repeat(&mut self, matter: &Matter, index: SegmentIndex) -> Result<Found, Untold> {
+    /// Repeats a segment as a whole. A program may take as long as its manifest says; whoever wrote that does
+    /// not keep this bench from other audits.
+    fn repeat(
+        &mut self,
+        matter: &Matter,
+        index: SegmentIndex,
+        until: Option<Instant>,
+    ) -> Result<Found, Untold> {
         let stand = self.stand(matter, index)?;
         let before = stand.before.as_ref().map(|(_, segment)| Emitted(segment.emitted));
         let emitted = before.unwrap_or(Emitted::NOTHING);
@@ -127,6 +139,8 @@ impl Bench {
         };
         let ended = begun.and_then(|ticket| {
             controls.attach(Box::new(ticket.canceller()), Box::new(ticket.canceller()));
+            // Without a thread for it the program's own limit is left.
+            let _limit = Limit::new(until, ticket.canceller()).ok();
             ticket.wait_repeated().map_err(|(fault, _)| fault)
         });
         match ended {
@@ -184,6 +198,24 @@ impl Bench {
                 self.tell(Input::Submitted { lease, answer: Answer::Unavailable });
             }
         }
+    }
+
+    /// Whether a unit of a segment could be shown to the referee, by all that is known before one is disputed.
+    fn shows(&self, matter: &Matter, index: SegmentIndex) -> bool {
+        let shows = || -> Result<bool, Untold> {
+            let stand = self.stand(matter, index)?;
+            let largest = u64::try_from(Shown::MAX_MODULE).unwrap_or(u64::MAX);
+            let module = stand.program.code(largest)?;
+            let manifest = fs::metadata(stand.program.folder().join(MANIFEST))?.len();
+            read_up_to(&stand.input, Shown::MAX_INPUT)?;
+            if let Some((state, _)) = &stand.before {
+                read_up_to(state, Chained::MAX_STATE)?;
+            }
+            Ok(stand.program.files().len() == 1
+                && usize::try_from(manifest).is_ok_and(|bytes| bytes <= Shown::MAX_MANIFEST)
+                && Referee::check(&module, Limits::REFEREE).is_ok())
+        };
+        shows().unwrap_or(false)
     }
 
     /// One unit as the referee executes it; the beginning if none is named.
@@ -257,6 +289,26 @@ impl Bench {
             (lease, Supervisor::new(launch))
         }));
         supervisor
+    }
+}
+
+/// Cancels what runs longer than it may, unless this is dropped before.
+struct Limit {
+    _running: Sender<()>,
+}
+
+impl Limit {
+    fn new(until: Option<Instant>, cancel: impl Fn() + Send + 'static) -> io::Result<Self> {
+        let (running, ended) = mpsc::channel();
+        if let Some(until) = until {
+            spawn("agent-limit", move || {
+                let left = until.saturating_duration_since(Instant::now());
+                if ended.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
+                    cancel();
+                }
+            })?;
+        }
+        Ok(Self { _running: running })
     }
 }
 

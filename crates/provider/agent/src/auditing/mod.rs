@@ -1,8 +1,11 @@
 //! The threads around the core of audits: what the chain shows comes in, what is decided goes out.
 //!
 //! ```text
-//!   lookout, fetches, bench, sender ──letters──► clerk: core.apply ──effects──► docket, fetches, bench, sender
+//!   lookout, fetches, benches, sender ──letters──► clerk: core.apply ──effects──► docket, fetches, benches, sender
 //! ```
+//!
+//! One bench repeats what this provider was drawn for, no longer than its phase lasts; the other one looks into
+//! what is disputed, and waits for nobody's program but that one.
 //!
 //! As at the desk of leases, one thread applies, what is to be durable is on disk before the next effect,
 //! and everything that may block runs elsewhere. The two share nothing but the chain and the records: a
@@ -117,13 +120,13 @@ pub(crate) struct Started {
 /// Audits while they run.
 pub(crate) struct Office {
     tray: Tray,
-    controls: Controls,
+    controls: [Controls; 2],
 }
 
 impl Office {
     /// Ends what runs; what was kept is gone on with by the next agent.
     pub(crate) fn stop(&self) {
-        self.controls.stop();
+        self.controls.iter().for_each(Controls::stop);
         self.tray.tell(Letter::Core(Input::Ticked));
     }
 }
@@ -133,20 +136,23 @@ impl Setting {
     pub(crate) fn start(self) -> io::Result<Started> {
         let (docket, cases) = (Docket::open(&self.folder)?, Cases::open(&self.folder)?);
         let (tray, letters) = mpsc::channel();
-        let ((bench, chores), (outbox, sending)) = (mpsc::channel(), mpsc::channel());
-        let (tray, outbox, controls) = (Tray(tray), Outbox(outbox), Controls::default());
+        let ((bench, chores), (looks, looked)) = (mpsc::channel(), mpsc::channel());
+        let (outbox, sending) = mpsc::channel();
+        let (tray, outbox) = (Tray(tray), Outbox(outbox));
         let (wanted, account) = (Wanted::default(), self.chain.account());
-        let worker = Bench {
+        let worker = || Bench {
             account,
-            launch: self.launch,
+            launch: self.launch.clone(),
             depot: self.depot.clone(),
             records: self.records.clone(),
             cases: cases.clone(),
             tray: tray.clone(),
             outbox: outbox.clone(),
-            controls: controls.clone(),
+            controls: Controls::default(),
             current: None,
         };
+        let (repeater, looker) = (worker(), worker());
+        let controls = [repeater.controls.clone(), looker.controls.clone()];
         let fetcher = Fetcher {
             chain: Arc::clone(&self.chain),
             endpoint: self.endpoint,
@@ -164,6 +170,7 @@ impl Setting {
             records: self.records,
             fetcher,
             bench,
+            looks,
             outbox,
             tray: tray.clone(),
             wanted: Arc::clone(&wanted),
@@ -175,7 +182,8 @@ impl Setting {
         let (chain, answers) = (self.chain, tray.clone());
         let threads = vec![
             spawn("agent-audits", move || clerk.work(&letters))?,
-            spawn("agent-bench", move || worker.work(&chores))?,
+            spawn("agent-bench", move || repeater.work(&chores))?,
+            spawn("agent-look", move || looker.work(&looked))?,
             spawn("agent-word", move || send_all(&*chain, &sending, &answers))?,
         ];
         let watch = Some(Watch { market: self.market, wanted, tray: tray.clone() });
@@ -193,6 +201,7 @@ struct Clerk {
     records: Records,
     fetcher: Fetcher,
     bench: Sender<Chore>,
+    looks: Sender<Chore>,
     outbox: Outbox,
     tray: Tray,
     wanted: Wanted,
@@ -275,10 +284,12 @@ impl Clerk {
                 Effect::Submit { lease, word } => self.say(lease, &word),
                 Effect::Fetch { lease, index, posted } => self.fetch(lease, index, posted),
                 Effect::Repeat { lease, index } => {
-                    self.give(lease, |matter| Chore::Repeat { matter, index });
+                    let patience = self.left(lease);
+                    let chore = |matter| Chore::Repeat { matter, index, patience };
+                    self.give(&self.bench, lease, chore);
                 }
                 Effect::Look { lease, index, ends } => {
-                    self.give(lease, |matter| Chore::Look { matter, index, ends });
+                    self.give(&self.looks, lease, |matter| Chore::Look { matter, index, ends });
                 }
                 Effect::Forget { lease } => self.forget(lease),
             }
@@ -296,7 +307,7 @@ impl Clerk {
     fn say(&self, lease: LeaseId, word: &Word) {
         info!(%lease, word = word.name(), "said in an audit");
         if let Word::Show { index, unit } = *word {
-            return self.give(lease, |matter| Chore::Show { matter, index, unit });
+            return self.give(&self.looks, lease, |matter| Chore::Show { matter, index, unit });
         }
         let (account, records, cases) = (self.account, &self.records, &self.cases);
         let operation = self.matters.get(&lease).and_then(|matter| {
@@ -319,19 +330,26 @@ impl Clerk {
             debug!(%lease, segment = %index, "where its state was posted is not known yet");
             return self.tray.tell(Letter::Core(Input::Unserved { lease, index }));
         };
-        let left = self.until.get(&lease).map_or(Millis(0), |until| until.since(self.clock.now()));
-        let patience = Duration::from_millis(left.0);
+        let patience = self.left(lease);
         self.fetcher.begin(matter.clone(), index, height.filter(|_| posted), patience);
     }
 
-    fn give(&self, lease: LeaseId, chore: impl FnOnce(Matter) -> Chore) {
+    /// How long the phase of an audit still lasts.
+    fn left(&self, lease: LeaseId) -> Duration {
+        let left = self.until.get(&lease).map_or(Millis(0), |until| until.since(self.clock.now()));
+        Duration::from_millis(left.0)
+    }
+
+    fn give(&self, bench: &Sender<Chore>, lease: LeaseId, chore: impl FnOnce(Matter) -> Chore) {
         if let Some(matter) = self.matters.get(&lease) {
-            let _ = self.bench.send(chore(matter.clone()));
+            let _ = bench.send(chore(matter.clone()));
         }
     }
 
     fn forget(&self, lease: LeaseId) {
-        let _ = self.bench.send(Chore::Forget { lease });
+        for bench in [&self.bench, &self.looks] {
+            let _ = bench.send(Chore::Forget { lease });
+        }
         let forgotten: io::Result<()> =
             self.docket.forget(lease).and_then(|()| self.cases.forget(lease));
         if let Err(error) = forgotten {
