@@ -107,6 +107,25 @@ fn e2e_the_tour_ends_with_0_and_stops_everything() {
         assert!(TcpListener::bind(("127.0.0.1", number)).is_ok(), "port {number} is still used");
     }
 
+    // The evidence of the cheater is checked by the command as well, and any damage is refused.
+    assert_eq!(text.matches("checked offline against the genesis").count(), 4, "{text}");
+    let evidence = text.split_whitespace().filter(|word| word.ends_with(".evidence"));
+    let evidence: Vec<_> = evidence.collect();
+    let check = |file: &str| {
+        let output = run(home.path(), &["audit", "verify", file, "--genesis", "dev/genesis.json"]);
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let [honest, cheated] = evidence.as_slice() else { unreachable!("{text}") };
+    let ((code, upheld), (other, refuted)) = (check(honest), check(cheated));
+    assert_eq!((code, other), (Some(0), Some(0)), "{upheld}{refuted}");
+    assert!(upheld.contains("upheld") && refuted.contains("refuted: segment"), "{upheld}{refuted}");
+    assert!(refuted.contains("the referee executed the unit after"), "{refuted}");
+    let mut bytes = std::fs::read(cheated).unwrap();
+    let middle = bytes.len() / 2;
+    *bytes.get_mut(middle).unwrap() ^= 1;
+    std::fs::write(home.path().join("damaged.evidence"), bytes).unwrap();
+    assert_eq!(check("damaged.evidence").0, Some(6));
+
     let picture = std::fs::read(home.path().join("dev/picture.png")).unwrap();
     assert!(picture.starts_with(b"\x89PNG"));
 
