@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   archive ─► unpack ─► a network ─► a picture ─► its receipt, checked offline    wanted: 60 s
-//!   a wallet without a token ─► provider init ─► start ─► a task ─► the first pay  wanted: 300 s
+//!   a wallet without a token ─► provider init ─► start ─► a task, audited ─► the first pay  wanted: 300 s
 //! ```
 //!
 //! Every step is a command that the README names, run by the binary of the archive in an empty folder.
@@ -61,7 +61,7 @@ fn walk(arguments: &Arguments, place: &Path) -> Result<[f64; 2]> {
     let newcomer = Newcomer::unpack(&archive, place)?;
     clock.tell("unpacked");
     let network = newcomer.network()?;
-    clock.tell("a network of one validator and one provider runs");
+    clock.tell("a network of one validator and two providers runs");
     newcomer.picture()?;
     clock.tell("a picture was rendered, its receipt is true");
     let picture = begin.elapsed().as_secs_f64();
@@ -70,16 +70,19 @@ fn walk(arguments: &Arguments, place: &Path) -> Result<[f64; 2]> {
     let begin = Instant::now();
     clock = Clock(begin);
     let relay = format!("http://127.0.0.1:{}", newcomer.ports[2]);
-    let init = ["provider", "init", "--data", "poor", "--rate", "0.001 oGPU", "--relay", &relay];
+    // Less than the others take, so that the market chooses it.
+    let init = ["provider", "init", "--data", "poor", "--rate", "0.0001 oGPU", "--relay", &relay];
     newcomer.read(&init)?;
     clock.tell("a provider without a token is set up and measured");
     let (provider, account) = newcomer.provider()?;
     clock.tell("it is registered, at the expense of a sponsor");
-    let only = ["run", "sha256-search", "--from", "bob", "--provider", &account];
-    newcomer.read(&only)?;
+    let cheapest = ["run", "sha256-search", "--from", "bob", "--spot", "--prefer", "price"];
+    let task = word(&newcomer.read(&cheapest)?, "task")?;
+    clock.tell("somebody's task has run there, and others have repeated parts of it");
     newcomer.wait_for_pay()?;
-    clock.tell("somebody's task has run there and is paid");
+    clock.tell("it is paid");
     let pay = begin.elapsed().as_secs_f64();
+    newcomer.check_audit(&task, &account)?;
     drop((provider, network));
     Ok([picture, pay])
 }
@@ -172,7 +175,7 @@ impl Newcomer {
 
     fn network(&self) -> Result<Running> {
         let ports = self.ports.map(|port| port.to_string());
-        let places = ["--data", "net", "--validators", "1", "--providers", "1"];
+        let places = ["--data", "net", "--validators", "1", "--providers", "2"];
         let ports =
             ["--first-rpc", &ports[0], "--first-port", &ports[1], "--relay-port", &ports[2]];
         let (running, _) = self.start(&[&["dev"][..], &places, &ports].concat(), "Running.")?;
@@ -181,12 +184,7 @@ impl Newcomer {
 
     fn picture(&self) -> Result<()> {
         let told = self.read(&["run", "path-tracer", "--from", "alice", "--out", "picture.png"])?;
-        let told: Value = serde_json::from_str(&told).context("the end of the task")?;
-        let word = |name: &str| {
-            let word = told.get(name).and_then(Value::as_str);
-            word.map(str::to_owned).context("an incomplete end")
-        };
-        let (task, output) = (word("task")?, word("output_file")?);
+        let (task, output) = (word(&told, "task")?, word(&told, "output_file")?);
         if !std::fs::read(self.place.join("picture.png"))?.starts_with(b"\x89PNG") {
             bail!("the picture is no PNG");
         }
@@ -204,6 +202,20 @@ impl Newcomer {
         Ok((running, account))
     }
 
+    /// Whoever has nothing at stake is paid after others have repeated a part of its work.
+    fn check_audit(&self, task: &str, provider: &str) -> Result<()> {
+        let told: Value = serde_json::from_str(&self.read(&["audit", "show", task])?)?;
+        let audit = told.pointer("/audits/0").context("nobody has audited it")?;
+        let says = |name: &str| audit.get(name).and_then(Value::as_str);
+        let course = audit.get("course").and_then(Value::as_array).into_iter().flatten();
+        let mut events = course.filter_map(|it| it.get("event").and_then(Value::as_str));
+        let is_checked = events.any(|event| event == "revealed");
+        if says("provider") != Some(provider) || says("finding") != Some("upheld") || !is_checked {
+            bail!("the first task of {provider} was not audited and upheld: {audit}");
+        }
+        Ok(())
+    }
+
     fn wait_for_pay(&self) -> Result<()> {
         let begin = Instant::now();
         while begin.elapsed() < PATIENCE {
@@ -217,6 +229,13 @@ impl Newcomer {
         }
         bail!("the provider was not paid")
     }
+}
+
+/// A word of what a command told.
+fn word(told: &str, name: &str) -> Result<String> {
+    let told: Value = serde_json::from_str(told).context("no JSON")?;
+    let word = told.get(name).and_then(Value::as_str);
+    word.map(str::to_owned).with_context(|| format!("no `{name}` in {told}"))
 }
 
 /// Three ports that nobody uses.

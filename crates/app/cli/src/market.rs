@@ -89,8 +89,8 @@ pub(crate) fn offers(context: &Context, wanted: &Offers) -> Result<()> {
         context.output.note("Nobody offers anything like that now.");
     } else {
         context.output.note(
-            "UP is its share of the time of leases in which a provider was heard of. One without a \
-             lease need not be: if it does not run, a task goes on to the next one.",
+            "UP is the share of its time on the market in which a provider was not known to be silent. \
+             Only one with a lease is found out: if one without does not run, a task goes on to the next.",
         );
     }
     Ok(())

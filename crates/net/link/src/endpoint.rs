@@ -279,3 +279,26 @@ impl Drop for Place {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_endpoint_knows_the_relay_it_was_given_and_no_directory() {
+        let relay: RelayUrl = "http://127.0.0.1:1".parse().unwrap();
+        let known = |relay: Option<&RelayUrl>| {
+            let urls: Vec<RelayUrl> = relay_mode(relay).unwrap().relay_map().urls();
+            urls
+        };
+        assert_eq!(known(None), []);
+        assert_eq!(known(Some(&relay)), std::slice::from_ref(&relay));
+        let socket = "127.0.0.1:0".parse().unwrap();
+        for config in [Config::on_relay([1; 32], relay), Config::nearby([2; 32], socket)] {
+            let endpoint =
+                Endpoint::bind(config, Router::default(), |_: EndpointId| true).await.unwrap();
+            assert!(endpoint.inner.address_lookup().unwrap().is_empty());
+            endpoint.close().await;
+        }
+    }
+}

@@ -15,7 +15,7 @@ use opengpu_types::{Amount, ArtifactId, Money, Spec, Task, TaskId};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Most tasks at once: an account has no more open.
+/// Most tasks of one command: each is attended by a thread of its own.
 pub(super) const MOST: usize = 64;
 
 /// One task that has ended.

@@ -43,7 +43,8 @@ pub(crate) struct Wanted {
     #[arg(long, value_name = "MONEY", value_parser = values::money)]
     cap: Option<Money>,
     /// The same by the index of the class of devices: economy (0.7), standard (1) or priority (1.4 times
-    /// the index), or verified (the index, and two providers run it and are compared).
+    /// the index, so that dearer devices fit as well), or verified (the index, and two providers run it
+    /// and are compared).
     #[arg(long, value_name = "TIER", value_parser = tier, conflicts_with = "cap")]
     tier: Option<Tier>,
     /// Longest time of one lease, such as 30m; the limit of the program if none is given.
@@ -56,7 +57,7 @@ pub(crate) struct Wanted {
     #[arg(long, value_name = "TRUST")]
     trust: Option<Trust>,
     /// So many providers run the same, and their outputs are compared; implies `--trust replicated`.
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(2..=8))]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(2..=7))]
     copies: Option<u8>,
     /// What judges the output: a predicate in WebAssembly, or the name of an example that has one. Only
     /// an output that it accepts is paid; nobody repeats the work, and the chain shows input and output

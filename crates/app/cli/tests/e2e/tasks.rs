@@ -160,6 +160,27 @@ fn e2e_a_script_with_a_folder_as_its_input_runs_on_the_network() {
     assert_eq!(local.stdout, b"total 3\n", "{}", text(&local));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn e2e_an_image_runs_on_the_network() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let scene = Scene::new("1");
+    // Whoever is nobody behind the walls looks into it.
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(scene.home(), open).unwrap();
+    let folder = scene.home().join("image");
+    let mut layout = std::process::Command::new("python3");
+    layout.args(["-c", include_str!("../exec/layout.py")]).arg(&folder).arg("/bin/sh");
+    assert!(layout.output().unwrap().status.success());
+    scene.write("input", "abc\n");
+    let image = folder.to_str().unwrap();
+    let shell = ["--", "-c", "read x < /inputs/input; echo \"it read $x\""];
+    let run = ["run", image, "--from", "alice", "--input", "input", "--out", "said"];
+    let ended = scene.run(&[&run[..], &shell].concat());
+    let said = std::fs::read_to_string(scene.home().join("said")).unwrap_or_default();
+    assert_eq!(said, "it read abc\n", "{}", text(&ended));
+}
+
 #[test]
 fn e2e_what_a_script_says_is_seen_while_it_runs_and_why_it_failed() {
     let scene = Scene::new("1");
