@@ -1,6 +1,6 @@
 //! What is traded: offers, specs, bids and commitments at random, and secrets that anyone can compute here.
 
-use crate::dice::Dice;
+use crate::{dice::Dice, program::Place};
 use commonware_cryptography::{Signer as _, ed25519::PrivateKey};
 use opengpu_crypto::{Digest, SealPublicKey, hash};
 use opengpu_types::{
@@ -159,22 +159,26 @@ pub(crate) fn commitment(dice: &mut Dice, segments: u32) -> Commitment {
     }
 }
 
-/// What an honest run of a lease leads to at a segment: the same for everybody, whenever it is run.
-pub(crate) fn reached(id: LeaseId, task: &Task, segment: u32) -> Commitment {
+/// What an honest run of a lease commits to at a place: the same for everybody, whenever it is run.
+pub(crate) fn reached(id: LeaseId, task: &Task, place: &Place) -> Commitment {
     let lease = task.leases.get(usize::from(id.number));
     let from = lease.and_then(|lease| lease.from).map_or(0, |from| from.index.0);
+    let segment = place.segment();
     let done = u64::from(segment.saturating_sub(from));
     let parts: [&[u8]; 2] = [task.spec.input.0.as_ref(), &segment.to_be_bytes()];
+    let copied = Checkpoint {
+        index: SegmentIndex(segment),
+        state: ArtifactId(Digest([5; 32])),
+        emitted: Digest([6; 32]),
+        bytes_out: 0,
+    };
+    // Copies and what a predicate judges are of other programs, of which only the output counts.
+    let exact = place.at.filter(|_| task.spec.class == Class::Exact);
     Commitment {
         root: hash("run", &parts),
-        steps: STEPS,
+        steps: if exact.is_some() { place.state.steps() } else { STEPS },
         segments: task.spec.segments,
-        reached: Checkpoint {
-            index: SegmentIndex(segment),
-            state: ArtifactId(Digest([5; 32])),
-            emitted: Digest([6; 32]),
-            bytes_out: 0,
-        },
+        reached: exact.unwrap_or(copied),
         output: match task.spec.class {
             Class::Replicate(_) => ArtifactId(Digest([HONEST; 32])),
             _ => ArtifactId::of(&[5]),

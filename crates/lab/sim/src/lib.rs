@@ -13,4 +13,5 @@ mod dice;
 mod goods;
 #[cfg(feature = "network")]
 pub mod network;
+mod program;
 pub mod soak;

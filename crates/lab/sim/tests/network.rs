@@ -1,6 +1,8 @@
 //! Simulated networks as plain tests: kept seeds, and canaries that must be caught.
 
-use opengpu_sim::network::{Absences, Breach, Canary, Mishaps, Report, Scenario, run, run_canary};
+use opengpu_sim::network::{
+    Absences, Breach, Canary, Mishaps, Report, Scenario, Witnessed, run, run_canary,
+};
 
 /// Runs all kept seeds of a scenario: those that failed in it, and those of the other one too, since
 /// what went wrong there is below both.
@@ -40,10 +42,14 @@ fn leases_complete_and_tasks_end_through_every_mishap_of_providers_and_clients()
         |it| it.resumed,
         |it| it.alone,
     ];
+    let witnessed: [fn(&Witnessed) -> u64; 4] =
+        [|it| it.continued, |it| it.equal, |it| it.refused, |it| it.swapped];
     let all = |reports: &[Report]| {
         let met = |kind: fn(&Mishaps) -> u64| reports.iter().any(|it| kind(&it.mishaps) > 0);
         let away = |kind: fn(&Absences) -> u64| reports.iter().any(|it| kind(&it.absences) > 0);
+        let shown = |kind: fn(&Witnessed) -> u64| reports.iter().any(|it| kind(&it.witnessed) > 0);
         mishaps.into_iter().all(met)
+            && witnessed.into_iter().all(shown)
             && absences.into_iter().all(away)
             && reports.iter().any(|it| it.served > 0)
     };
@@ -101,6 +107,12 @@ fn a_task_that_does_not_end_is_caught() {
 fn a_market_without_tasks_is_caught() {
     let result = run_canary(Canary::NobodyBuys);
     assert!(matches!(result, Err(Breach::Idle)), "{result:?}");
+}
+
+#[test]
+fn a_market_on_which_the_sequence_of_settlements_matters_is_caught() {
+    let result = run_canary(Canary::OrderMatters);
+    assert!(matches!(result, Err(Breach::Order { .. })), "{result:?}");
 }
 
 #[test]

@@ -3,9 +3,13 @@
 //! - A provider's record follows from `LeaseClosed` by [`lease_ended`], and its uptime from
 //!   `ProviderOpened`, `ProviderDrained` and `ProviderSilent` by [`becomes`].
 //! - A client's record follows from `TaskClosed`, and from what `LeaseClosed` said of the leases of the
-//!   task, by [`task_ended`].
+//!   task, by [`task_ended`]; and from `AuditClosed` by [`audit_ended`], because an objection of its own may
+//!   have been wrong.
 
-use opengpu_types::{CloseReason, Millis, Permille, Presence, Reputation, Uptime, Verdict};
+use opengpu_types::{
+    Audit, AuditPhase, CloseReason, Finding, Millis, Permille, Presence, Reputation, Uptime,
+    Verdict,
+};
 
 /// One lease, in the unit of the counters.
 const ONE: u64 = 1000;
@@ -163,6 +167,14 @@ pub fn task_ended(record: &mut Reputation, reason: CloseReason, unbriefed: usize
         kept(record, Millis(0));
     } else if unbriefed >= UNBRIEFED {
         broken(record);
+    }
+}
+
+/// Counts an audit that has ended for the client of the task. Whoever objects to what is upheld has claimed
+/// what is false.
+pub fn audit_ended(record: &mut Reputation, audit: &Audit) {
+    if audit.objected && audit.phase == AuditPhase::Decided(Finding::Upheld) {
+        refuted(record);
     }
 }
 

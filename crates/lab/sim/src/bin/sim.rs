@@ -1,7 +1,7 @@
 //! `sim`: runs one simulated network per seed and judges them.
 //!
 //! Exit code 1: a seed was breached, did not give the same run twice, or nobody asked for anything on a
-//! market.
+//! market; or many seeds of a market did not show what they must show together.
 
 use clap::{Parser, ValueEnum};
 use opengpu_sim::network::{Breach, Report, Scenario, Summary, run};
@@ -82,7 +82,13 @@ fn main() -> ExitCode {
     if let Some(clients) = summary.clients() {
         println!("{clients}");
     }
+    if let Some(leases) = summary.leases() {
+        println!("{leases}");
+    }
     println!("{summary}");
+    for gap in summary.gaps() {
+        eprintln!("error: {gap}");
+    }
     if summary.is_well() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

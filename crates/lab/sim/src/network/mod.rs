@@ -20,10 +20,12 @@ mod impostor;
 mod lab;
 mod liar;
 mod plan;
+mod sequence;
 mod shadow;
 mod summary;
 mod traders;
 mod weather;
+mod witness;
 
 pub use agent::Mishaps;
 pub use canary::{Canary, run_canary};
@@ -31,6 +33,7 @@ pub use client::Absences;
 pub use impostor::Part;
 pub use shadow::Breach;
 pub use summary::Summary;
+pub use witness::Witnessed;
 
 use crate::dice::Dice;
 use cast::{CHAIN, Cast, transfer};
@@ -116,6 +119,8 @@ pub struct Report {
     pub served: u64,
     /// What happened to clients.
     pub absences: Absences,
+    /// What the blocks showed of leases.
+    pub witnessed: Witnessed,
     /// The last block.
     pub tip: Option<Digest>,
     /// Everything that any task, message and disk did, in order.
@@ -213,7 +218,8 @@ impl Production {
             let member = cast.members.get(imposture.who)?;
             Some(Arc::new(Impostor::new(imposture.part, member, &genesis)))
         });
-        let shadow = Shadow::new(genesis);
+        let mut shadow = Shadow::new(genesis);
+        shadow.trust(traders.as_ref().map(Traders::agents).unwrap_or_default());
         let weather = Weather::new(Dice::new(!plan.seed));
         let (kills, disk_faults, disks) = (0, 0, Vec::new());
         Self { plan, cast, liars, impostor, weather, shadow, kills, disk_faults, disks, traders }
@@ -461,6 +467,7 @@ impl Production {
             mishaps,
             served: traders.map_or(0, |traders| traders.served(&self.shadow)),
             absences,
+            witnessed: self.shadow.witnessed(),
             tip: self.shadow.tip().copied(),
             audit,
         }

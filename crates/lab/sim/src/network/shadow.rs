@@ -3,13 +3,17 @@
 //! Each node's final blocks are compared with the first one seen at that height; a new height is
 //! executed here by the ledger alone, without the engine, and must give what its header says.
 
+use super::{
+    sequence::{self, Money},
+    witness::{Witness, Witnessed},
+};
 use opengpu_ledger::{
-    BlockContext, Execution, Memory,
+    BlockContext, Executed, Execution, Memory,
     invariant::{self, check_all},
 };
 use opengpu_types::{
-    Address, Block, CloseReason, Digest, Event, Genesis, Height, Key, Millis, Outcome, SlashReason,
-    TaskId, TransactionId,
+    Address, Block, CloseReason, Digest, Event, Genesis, Height, Key, Millis, Outcome,
+    SignedTransaction, SlashReason, TaskId, TransactionId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -104,6 +108,28 @@ pub enum Breach {
         /// Which.
         task: TaskId,
     },
+    /// A lease goes on from where nobody has come to.
+    #[error("block {height}: a lease of {task} goes on from a checkpoint of nobody")]
+    Nowhere {
+        /// Where.
+        height: u64,
+        /// Of which task.
+        task: TaskId,
+    },
+    /// Honest providers have come to another end than one alone would have.
+    #[error("block {height}: {task} came to another end than without any disturbance")]
+    Elsewhere {
+        /// Where.
+        height: u64,
+        /// Which.
+        task: TaskId,
+    },
+    /// It matters in which sequence leases are settled.
+    #[error("block {height}: somebody gets something else when settlements change places")]
+    Order {
+        /// Where.
+        height: u64,
+    },
     /// A provider sent what it had to keep first.
     #[error("{provider} sent what was not on its disk")]
     Unkept {
@@ -142,8 +168,12 @@ pub(crate) struct Shadow {
     served: BTreeMap<Address, u64>,
     /// Time of the last block.
     time: Millis,
+    /// What the blocks showed of leases.
+    witness: Witness,
     /// A canary: what the blocks wrote of alarms is forgotten.
     forgets_alarms: bool,
+    /// A canary: somebody loses something when settlements change places.
+    miscounts: bool,
 }
 
 impl Shadow {
@@ -159,13 +189,30 @@ impl Shadow {
             auctions: Vec::new(),
             served: BTreeMap::new(),
             time: Millis(0),
+            witness: Witness::default(),
             forgets_alarms: false,
+            miscounts: false,
         }
     }
 
     /// From now on nothing is woken; an invariant of the market must notice.
     pub(crate) const fn forget_alarms(&mut self) {
         self.forgets_alarms = true;
+    }
+
+    /// From now on somebody has less when settlements change places.
+    pub(crate) const fn miscount(&mut self) {
+        self.miscounts = true;
+    }
+
+    /// These providers run what they say.
+    pub(crate) fn trust(&mut self, honest: BTreeSet<Address>) {
+        self.witness.trust(honest);
+    }
+
+    /// What the blocks showed of leases.
+    pub(crate) const fn witnessed(&self) -> Witnessed {
+        self.witness.seen()
     }
 
     /// Height of the last block.
@@ -257,14 +304,7 @@ impl Shadow {
         if header.height != Height(self.height()).next() || !follows {
             return Err(Breach::Sequence { height });
         }
-        let reason = |reason: String| Breach::Execution { height, reason };
-        let context = BlockContext::from(header);
-        let mut execution = Execution::new(&self.state, context);
-        execution.begin(&self.genesis).map_err(|error| reason(error.to_string()))?;
-        for signed in &block.transactions {
-            execution.apply(signed).map_err(|rejection| reason(rejection.to_string()))?;
-        }
-        let mut executed = execution.finish().map_err(|(_, halt)| reason(halt.to_string()))?;
+        let mut executed = self.carry_out(block, &block.transactions)?;
         if executed.receipts_root() != header.receipts || executed.next_seats != header.next_seats {
             return Err(Breach::Header { height });
         }
@@ -275,11 +315,13 @@ impl Shadow {
         after.commit(executed.changes.clone());
         check_all(&self.state, &executed, &after)
             .map_err(|breach| Breach::Invariant { height, breach })?;
+        self.settle_otherwise(block, &executed, &after)?;
         for event in executed.receipts.iter().flat_map(|receipt| receipt.events.iter()) {
             if let Event::Slashed { validator, reason: SlashReason::ConflictingVotes, .. } = event {
                 self.convicted.insert(*validator);
             }
             self.note(height, event)?;
+            self.witness.note(height, event, &after)?;
         }
         for receipt in &executed.receipts {
             let id = receipt.transaction;
@@ -289,6 +331,46 @@ impl Shadow {
         self.digests.push(digest);
         let count = u64::try_from(block.transactions.len()).unwrap_or(u64::MAX);
         self.transactions = self.transactions.saturating_add(count);
+        Ok(())
+    }
+
+    /// Executes these transactions as a block that says the same as this one.
+    fn carry_out(
+        &self,
+        block: &Block,
+        transactions: &[SignedTransaction],
+    ) -> Result<Executed, Breach> {
+        let height = block.header.height.0;
+        let reason = |reason: String| Breach::Execution { height, reason };
+        let mut execution = Execution::new(&self.state, BlockContext::from(&block.header));
+        execution.begin(&self.genesis).map_err(|error| reason(error.to_string()))?;
+        for signed in transactions {
+            execution.apply(signed).map_err(|rejection| reason(rejection.to_string()))?;
+        }
+        execution.finish().map_err(|(_, halt)| reason(halt.to_string()))
+    }
+
+    /// Two settlements of a block change places: everybody is paid and owns the same afterwards.
+    fn settle_otherwise(
+        &mut self,
+        block: &Block,
+        executed: &Executed,
+        after: &Memory,
+    ) -> Result<(), Breach> {
+        let Some(transactions) = sequence::another(&block.transactions, executed) else {
+            return Ok(());
+        };
+        let other = self.carry_out(block, &transactions)?;
+        let mut otherwise = self.state.clone();
+        otherwise.commit(other.changes.clone());
+        let mut money = Money::of(&other, &otherwise);
+        if self.miscounts {
+            money.miscount();
+        }
+        if money != Money::of(executed, after) {
+            return Err(Breach::Order { height: block.header.height.0 });
+        }
+        self.witness.swapped();
         Ok(())
     }
 

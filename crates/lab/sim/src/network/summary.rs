@@ -1,8 +1,11 @@
 //! What many runs say together, and its last line.
 
-use super::{Absences, Breach, Report, Scenario};
+use super::{Absences, Breach, Report, Scenario, Witnessed};
 use opengpu_types::CloseReason;
 use std::{collections::BTreeMap, fmt};
+
+/// Fewer seeds need not show everything.
+const SEEDS_THAT_COVER: u64 = 10;
 
 /// The sum of all runs of one scenario.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +18,7 @@ pub struct Summary {
     tasks: u64,
     ended: BTreeMap<CloseReason, u64>,
     absences: Absences,
+    witnessed: Witnessed,
     /// What did not end in runs that were breached for it, by seed.
     endless: Vec<(u64, String)>,
 }
@@ -34,6 +38,7 @@ impl Summary {
                 self.replayed = self.replayed.saturating_add(u64::from(twice));
                 self.tasks = self.tasks.saturating_add(report.tasks);
                 self.absences = self.absences.plus(&report.absences);
+                self.witnessed = self.witnessed.plus(&report.witnessed);
                 for (reason, count) in &report.ended {
                     let all = self.ended.entry(*reason).or_default();
                     *all = all.saturating_add(*count);
@@ -68,9 +73,29 @@ impl Summary {
         })
     }
 
+    /// What the blocks showed of leases; nothing where there are no tasks.
+    pub fn leases(&self) -> Option<String> {
+        let Witnessed { continued, equal, refused, swapped } = self.witnessed;
+        (self.tasks > 0).then(|| {
+            format!(
+                "leases: {continued} went on from the last checkpoint of a provider that fell silent, \
+                 {equal} tasks of such ended as an undisturbed run would, {refused} won by a bid were \
+                 refused; {swapped} blocks paid everybody the same with two settlements in another \
+                 sequence"
+            )
+        })
+    }
+
+    /// What so many runs should have shown and did not.
+    pub fn gaps(&self) -> Vec<&'static str> {
+        let demanded = self.scenario == Scenario::Market && self.seeds >= SEEDS_THAT_COVER;
+        if demanded { self.witnessed.gaps() } else { Vec::new() }
+    }
+
     /// Whether everything is as it should be.
     pub fn is_well(&self) -> bool {
-        self.breaches == 0 && (self.scenario != Scenario::Market || self.unended().is_none())
+        let ended = self.scenario != Scenario::Market || self.unended().is_none();
+        self.breaches == 0 && ended && self.gaps().is_empty()
     }
 
     /// What keeps one from saying that every task ended with a reason.
@@ -123,6 +148,7 @@ mod tests {
             mishaps: Mishaps::default(),
             served: 0,
             absences: Absences { kills: 2, returns: 1, gone: 1, ..Absences::default() },
+            witnessed: Witnessed { continued: 2, equal: 1, refused: 3, swapped: 4 },
             tip: None,
             audit: String::new(),
         }
@@ -150,6 +176,28 @@ mod tests {
         let fewer = market([Ok(report(3, 2))]);
         assert!(fewer.to_string().ends_with("0 breaches, 2 of 3 tasks ended"), "{fewer}");
         assert!(!none.is_well() && !fewer.is_well());
+    }
+
+    #[test]
+    fn many_seeds_that_do_not_show_something_are_not_well() {
+        let all = |change: fn(&mut Witnessed), seeds: usize| {
+            market((0..seeds).map(|_| {
+                let mut report = report(3, 3);
+                change(&mut report.witnessed);
+                Ok(report)
+            }))
+        };
+        let well = all(|_| (), 10);
+        assert!(well.is_well() && well.gaps().is_empty());
+        assert!(well.leases().unwrap().contains("30 won by a bid were refused"));
+        let missing: [fn(&mut Witnessed); 4] =
+            [|it| it.continued = 0, |it| it.equal = 0, |it| it.refused = 0, |it| it.swapped = 0];
+        for change in missing {
+            let (few, many) = (all(change, 9), all(change, 10));
+            assert!(few.is_well());
+            assert!(!many.is_well());
+            assert_eq!(many.gaps().len(), 1, "{:?}", many.gaps());
+        }
     }
 
     #[test]

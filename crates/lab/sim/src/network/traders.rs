@@ -6,20 +6,21 @@
 //! keeps to no rule but those of the chain: they vanish, refuse, and commit to anything.
 
 use super::{
-    agent::{Agent, Mishaps},
+    agent::{Agent, Held, Mishaps},
     cast::{CHAIN, market},
     client::{Absences, Client},
     shadow::{Breach, Shadow},
 };
-use crate::{dice::Dice, goods};
+use crate::{dice::Dice, goods, program};
 use opengpu_crypto::Keypair;
 use opengpu_ledger::{Memory, State as _};
 use opengpu_market::auction::seal;
 use opengpu_types::{
-    Address, Amount, Boxed, Entry, Key, LeaseId, LeasePhase, Leave, List, MarketOperation, Millis,
-    Nonce, Provider, SignedTransaction, Task, TaskId, TaskPhase,
+    Address, Allocating, Amount, Boxed, Entry, Key, LeaseId, LeasePhase, Leave, List,
+    MarketOperation, Millis, Nonce, ProgramId, Provider, SignedTransaction, Task, TaskId,
+    TaskPhase,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most open tasks of one client.
 const TASKS: usize = 4;
@@ -47,6 +48,9 @@ pub(crate) struct Traders {
     dice: Dice,
     habit: Habit,
     predicate: Vec<u8>,
+    program: ProgramId,
+    /// What providers had others hold.
+    held: Held,
     agents: BTreeMap<Address, Agent>,
     clients: BTreeMap<Address, Client>,
     /// Seconds for which a provider still does nothing.
@@ -59,8 +63,9 @@ impl Traders {
     pub(crate) fn new(mut dice: Dice, agents: impl Iterator<Item = Address>) -> Self {
         let agents = agents.map(|account| (account, Agent::new(account, &mut dice))).collect();
         let (habit, predicate) = (Habit::default(), goods::predicate());
-        let (clients, away) = (BTreeMap::new(), BTreeMap::new());
-        Self { dice, habit, predicate, agents, clients, away, open: true }
+        let program = program::program(&program::module());
+        let (held, clients, away) = (Held::new(), BTreeMap::new(), BTreeMap::new());
+        Self { dice, habit, predicate, program, held, agents, clients, away, open: true }
     }
 
     /// What happened to the providers that the product runs.
@@ -73,6 +78,11 @@ impl Traders {
     pub(crate) fn absences(&self, shadow: &Shadow) -> Absences {
         let all = self.clients.values().map(|client| client.absences(shadow));
         all.fold(Absences::default(), |sum, one| sum.plus(&one))
+    }
+
+    /// Providers that do nothing but what the product does.
+    pub(crate) fn agents(&self) -> BTreeSet<Address> {
+        self.agents.keys().copied().collect()
     }
 
     /// Leases that they completed.
@@ -118,8 +128,8 @@ impl Traders {
             return match self.habit {
                 Habit::Wait => Vec::new(),
                 _ => {
-                    let (dice, clients) = (&mut self.dice, &self.clients);
-                    agent.turn(shadow, dice, (account, nonce), clients, !self.open)
+                    let (dice, around) = (&mut self.dice, (&self.clients, &mut self.held));
+                    agent.turn(shadow, dice, (account, nonce), around, !self.open)
                 }
             };
         }
@@ -174,6 +184,7 @@ impl Traders {
             let budget = goods::budget(&mut self.dice);
             let escrow = budget.in_tokens(Amount::whole(2)).unwrap_or(Amount::ONE);
             let mut spec = goods::spec(&mut self.dice, &self.predicate);
+            program::ask(&mut spec, self.program, &mut self.dice);
             if self.habit == Habit::Wait {
                 spec.patience = DAY;
             }
@@ -216,7 +227,12 @@ impl Traders {
     /// What comes next for a lease.
     fn work(&mut self, id: LeaseId, task: &Task) -> Option<MarketOperation> {
         let lease = task.leases.get(usize::from(id.number))?;
+        let won = task.spec.allocating == Allocating::Auction && lease.commitment.is_none();
         match lease.phase {
+            // It has bid for more than it wants.
+            LeasePhase::Running if won && self.dice.one_in(6) => {
+                Some(MarketOperation::ReleaseLease { lease: id, leave: Leave::Refused })
+            }
             LeasePhase::Running if self.dice.one_in(24) => {
                 let leaves = Leave::ALL;
                 let leave = *self.dice.pick(&leaves)?;

@@ -3,14 +3,26 @@
 use super::{View, author::Author, draft::Draft, world};
 use opengpu_ledger::{BlockContext, epoch_of, tables::Params};
 use opengpu_types::{
-    Address, Amount, BeaconSignature, Boxed, ConsensusKey, Digest, Epoch, Evidence, Height, Millis,
-    Nonce, Operation, Permille, PublicKey, Purpose, Text, UnbondingId, ValidatorKeys, View as Turn,
-    Vote, VoteKind,
+    Address, Amount, BeaconSignature, Boxed, ConsensusKey, Digest, Epoch, Evidence, Frontier,
+    Height, LeaseId, List, MarketOperation, Millis, Nonce, Operation, Permille, PublicKey, Purpose,
+    TaskId, Text, UnbondingId, Unit, ValidatorKeys, View as Turn, Vote, VoteKind,
 };
 
 /// Amounts at the edges of their range.
 const EDGES: [Amount; 5] =
     [Amount::ZERO, Amount(1), Amount::CAP, Amount(u128::MAX), Amount(u128::MAX - 1)];
+
+/// A unit with nothing in it.
+fn nothing() -> Unit {
+    Unit {
+        manifest: List::empty(),
+        name: Text::default(),
+        module: List::empty(),
+        input: List::empty(),
+        state: List::empty(),
+        added: Frontier::default(),
+    }
+}
 
 impl Author {
     pub(crate) fn hostile(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
@@ -126,8 +138,10 @@ impl Author {
             0 => Vec::new(),
             1 => vec![Operation::ReportEvidence { evidence: self.noise() }; 16],
             _ => {
-                let keys = self.dice.pick(&self.cast.proven).expect("there are keys");
-                vec![Operation::RotateKeys { keys: keys.clone() }; 2]
+                // Small, and more than one block has the referee execute.
+                let lease = LeaseId { task: TaskId(Digest([3; 32])), number: 0 };
+                let show = MarketOperation::ShowUnit { lease, unit: nothing().into() };
+                vec![Operation::Market(show); 5]
             }
         };
         draft

@@ -70,7 +70,7 @@ impl Author {
         }
         let mut draft = match self.dice.below(100) {
             0..20 => self.hostile(state, context),
-            20..55 => self.trade(state, context),
+            20..65 => self.trade(state, context),
             _ => self.ordinary(state, context),
         };
         if self.dice.one_in(4) && draft.max_fee == Amount::ONE {

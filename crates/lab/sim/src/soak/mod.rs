@@ -15,9 +15,11 @@ mod author;
 pub(crate) mod cast;
 mod crowd;
 pub(crate) mod draft;
+mod hearing;
 mod keys;
 mod record;
 mod tally;
+mod told;
 mod trade;
 mod world;
 
@@ -156,6 +158,7 @@ impl Soak {
         let block = execution.finish().map_err(|(_, halt)| halt)?;
         invariant::check_block(&self.state, &block)?;
         self.author.observe(&block, context.height);
+        self.tally.heard(&block);
         self.records.read(&block, context.time);
         self.state.commit(block.changes);
         invariant::check_state(&self.state)?;

@@ -16,6 +16,8 @@ pub(super) struct Records {
     /// Of providers that have left.
     pasts: BTreeMap<Address, Reputation>,
     clients: BTreeMap<Address, Reputation>,
+    /// Clients of open tasks.
+    tasks: BTreeMap<TaskId, Address>,
     /// Who gave an open task back because nobody briefed it.
     unbriefed: BTreeMap<TaskId, BTreeSet<Address>>,
 }
@@ -27,6 +29,7 @@ impl Records {
             providers: BTreeMap::new(),
             pasts: BTreeMap::new(),
             clients: BTreeMap::new(),
+            tasks: BTreeMap::new(),
             unbriefed: BTreeMap::new(),
         }
     }
@@ -63,7 +66,8 @@ impl Records {
             Event::PastClosed { provider, reason: CloseReason::Expired } => {
                 self.pasts.remove(&provider);
             }
-            Event::TaskOpened { client, .. } => {
+            Event::TaskOpened { task, client, .. } => {
+                self.tasks.insert(task, client);
                 self.clients.entry(client).or_insert(begun);
             }
             Event::ClientClosed { client, .. } => {
@@ -78,7 +82,16 @@ impl Records {
                     self.unbriefed.entry(lease.task).or_default().insert(provider);
                 }
             }
+            Event::AuditClosed { lease, ref audit, .. } => {
+                let client = self.tasks.get(&lease.task);
+                let record = client.and_then(|client| self.clients.get_mut(client));
+                if let Some(record) = record {
+                    reputation::refresh(record, now, self.half_life);
+                    reputation::audit_ended(record, audit);
+                }
+            }
             Event::TaskClosed { task, client, reason, .. } => {
+                self.tasks.remove(&task);
                 let unbriefed = self.unbriefed.remove(&task).map_or(0, |providers| providers.len());
                 if let Some(record) = self.clients.get_mut(&client) {
                     reputation::refresh(record, now, self.half_life);
@@ -127,5 +140,42 @@ impl Records {
             Some(address) => Err(format!("{address} has no record, its events say otherwise")),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use opengpu_crypto::{Digest, Seed};
+    use opengpu_types::{Amount, Audit, AuditPhase, Finding, LeaseId, List, Permille};
+
+    #[test]
+    fn a_client_that_loses_an_objection_has_claimed_what_is_false_by_the_events_alone() {
+        let (task, client) = (TaskId(Digest([3; 32])), Address::new([1; 20]));
+        let refuted = |objected: bool, finding: Finding| {
+            let mut records = Records::new(Millis(1_000_000));
+            let (escrow, lock) = (Amount(5), Amount(1));
+            records.hear(&Event::TaskOpened { task, client, escrow, lock }, Millis(1));
+            let audit = Audit {
+                rate: Permille::ALL,
+                seed: Seed([0; 32]),
+                draws: 0,
+                seats: List::empty(),
+                posted: List::empty(),
+                leaves: List::empty(),
+                lacking: false,
+                objected,
+                phase: AuditPhase::Decided(finding),
+                until: Millis(2),
+            };
+            let lease = LeaseId { task, number: 0 };
+            let (fees, forfeited) = (Amount::ZERO, Amount::ZERO);
+            let closed = Event::AuditClosed { lease, audit: audit.into(), fees, forfeited };
+            records.hear(&closed, Millis(2));
+            records.clients[&client].refuted
+        };
+        assert_eq!(refuted(true, Finding::Upheld), 1_000);
+        assert_eq!(refuted(false, Finding::Upheld), 0);
+        assert_eq!(refuted(true, Finding::Inconclusive), 0);
     }
 }

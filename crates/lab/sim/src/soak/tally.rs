@@ -1,12 +1,16 @@
 //! What happened: how often each operation and each reason to refuse occurred.
 
 use commonware_codec::DecodeExt as _;
-use opengpu_ledger::Invalid;
-use opengpu_types::{Failure, Outcome, Receipt, SignedTransaction};
+use opengpu_ledger::{Executed, Invalid};
+use opengpu_types::{
+    Audit, AuditPhase, Challenger, Event, Failure, Fault, Finding, Outcome, Receipt, Said,
+    SignedTransaction,
+};
 use std::{collections::BTreeMap, fmt};
 
 /// Every operation, by [`Operation::name`](opengpu_types::Operation::name).
-const OPERATIONS: [&str; 36] = [
+const OPERATIONS: [&str; 43] = [
+    "answer-audit",
     "authorize",
     "burn",
     "cancel-task",
@@ -17,6 +21,7 @@ const OPERATIONS: [&str; 36] = [
     "commit-trace",
     "confirm-seat",
     "delegate",
+    "dispute-segment",
     "drain-provider",
     "edit-provider",
     "edit-task",
@@ -24,8 +29,11 @@ const OPERATIONS: [&str; 36] = [
     "extend-task",
     "heartbeat",
     "leave-provider",
+    "move-dispute",
     "open-bid",
+    "open-leaves",
     "open-output",
+    "post-state",
     "redelegate",
     "register-provider",
     "register-validator",
@@ -33,9 +41,11 @@ const OPERATIONS: [&str; 36] = [
     "release-vested",
     "report-evidence",
     "retire",
+    "reveal-answers",
     "revoke",
     "rotate-keys",
     "seal-bid",
+    "show-unit",
     "stake-provider",
     "submit-task",
     "top-up",
@@ -65,6 +75,20 @@ const REFUSALS: [&str; 16] = [
     "too-large",
 ];
 
+/// Every end of an audit, and what else may happen in one.
+const AUDITS: [&str; 10] = [
+    "a client lost its lock",
+    "a state was posted",
+    "a verifier lost its pledge",
+    "inconclusive",
+    "others were drawn",
+    "refuted by a verifier",
+    "refuted by the client",
+    "refuted for closed leaves",
+    "refuted for states that were kept",
+    "upheld by verifiers",
+];
+
 /// How often one operation took effect, and how often it made its transaction fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
@@ -84,6 +108,8 @@ pub struct Tally {
     operations: BTreeMap<&'static str, Count>,
     failures: BTreeMap<Failure, u64>,
     refusals: BTreeMap<&'static str, u64>,
+    /// What happened in audits.
+    audits: BTreeMap<&'static str, u64>,
 }
 
 const fn bump(count: &mut u64) {
@@ -116,6 +142,48 @@ impl Tally {
         bump(self.refusals.entry(invalid.name()).or_default());
     }
 
+    /// Records what a block says of audits.
+    pub(crate) fn heard(&mut self, block: &Executed) {
+        for event in block.receipts.iter().flat_map(|receipt| receipt.events.iter()) {
+            match event {
+                Event::AuditClosed { audit, .. } => self.audited(audit),
+                Event::StatePosted { .. } => self.in_audit("a state was posted"),
+                Event::AuditDrawn { draw: 2, .. } => self.in_audit("others were drawn"),
+                _ => {}
+            }
+        }
+    }
+
+    fn in_audit(&mut self, what: &'static str) {
+        bump(self.audits.entry(what).or_default());
+    }
+
+    /// How an audit ended; of one without verifiers, only what its client did.
+    fn audited(&mut self, audit: &Audit) {
+        let AuditPhase::Decided(finding) = audit.phase else { return };
+        let said = |wanted: Said| {
+            audit.seats.iter().any(|seat| seat.duties.iter().any(|duty| duty.said == wanted))
+        };
+        if said(Said::Dismissed) {
+            self.in_audit("a verifier lost its pledge");
+        }
+        if audit.objected && finding == Finding::Upheld {
+            self.in_audit("a client lost its lock");
+        }
+        let wrong = |by: Challenger| match by {
+            Challenger::Client => "refuted by the client",
+            Challenger::Verifier(_) => "refuted by a verifier",
+        };
+        match finding {
+            Finding::Upheld if said(Said::Agreed) => self.in_audit("upheld by verifiers"),
+            Finding::Upheld => {}
+            Finding::Inconclusive => self.in_audit("inconclusive"),
+            Finding::Refuted(Fault::Wrong { finder, .. }) => self.in_audit(wrong(finder)),
+            Finding::Refuted(Fault::Unopened) => self.in_audit("refuted for closed leaves"),
+            Finding::Refuted(Fault::Unposted) => self.in_audit("refuted for states that were kept"),
+        }
+    }
+
     /// Everything that should have occurred and did not; empty if the run means something.
     pub fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
@@ -130,6 +198,9 @@ impl Tally {
         for name in REFUSALS.into_iter().filter(|name| !self.refusals.contains_key(name)) {
             gaps.push(format!("no transaction was refused by {name}"));
         }
+        for name in AUDITS.into_iter().filter(|name| !self.audits.contains_key(name)) {
+            gaps.push(format!("of audits, this never happened: {name}"));
+        }
         if self.applied.saturating_mul(2) < self.transactions {
             gaps.push(format!("only {} of {} took effect", self.applied, self.transactions));
         }
@@ -137,16 +208,8 @@ impl Tally {
     }
 }
 
-/// Failures that a run of this size cannot meet, and those of audits, which are switched off here; tests of
-/// the ledger do.
-const ELSEWHERE: [Failure; 6] = [
-    Failure::TooManyTasks,
-    Failure::TooManyBids,
-    Failure::BadLeaf,
-    Failure::NotAsked,
-    Failure::BadMove,
-    Failure::BadUnit,
-];
+/// Failures that a run of this size cannot meet; tests of the ledger do.
+const ELSEWHERE: [Failure; 2] = [Failure::TooManyTasks, Failure::TooManyBids];
 
 /// All other failures, by their tags on the wire.
 fn failures() -> impl Iterator<Item = Failure> {
@@ -167,6 +230,10 @@ impl fmt::Display for Tally {
         writeln!(f, "\n{:<24}{:>12}", "refused by", "")?;
         for (name, count) in &self.refusals {
             writeln!(f, "{name:<24}{count:>12}")?;
+        }
+        writeln!(f, "\n{:<36}{:>12}", "in audits", "")?;
+        for (name, count) in &self.audits {
+            writeln!(f, "{name:<36}{count:>12}")?;
         }
         Ok(())
     }

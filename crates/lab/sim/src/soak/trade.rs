@@ -3,8 +3,8 @@
 //! It knows tasks and providers from events, looks at where they stand, and mostly does what comes next; the
 //! rest is too early, too late, by the wrong party or out of range.
 
-use super::{View, author::Author, cast::Party, draft::Draft};
-use crate::goods;
+use super::{View, author::Author, cast::Party, draft::Draft, told::Told};
+use crate::{goods, program};
 use commonware_cryptography::{Signer as _, ed25519::PrivateKey};
 use opengpu_crypto::Digest;
 use opengpu_ledger::{
@@ -13,8 +13,9 @@ use opengpu_ledger::{
 };
 use opengpu_market::auction::seal;
 use opengpu_types::{
-    Address, Amount, ArtifactId, Boxed, ChainId, Event, Lease, LeaseId, LeasePhase, Leave, List,
-    MarketOperation, Millis, Offer, Operation, Provider, ProviderStatus, Task, TaskId, TaskPhase,
+    Address, Amount, ArtifactId, Boxed, ChainId, Class, Event, Eyes, Lease, LeaseId, LeasePhase,
+    Leave, List, MarketOperation, Millis, Offer, Operation, ProgramId, Provider, ProviderStatus,
+    Task, TaskId, TaskPhase,
 };
 use opengpu_verify::statement;
 
@@ -28,14 +29,22 @@ const TASKS: usize = 40;
 pub(crate) struct Trade {
     session: PrivateKey,
     predicate: Vec<u8>,
+    /// The module of what is audited.
+    pub(super) module: Vec<u8>,
+    program: ProgramId,
+    /// Leases whose audits have begun.
+    pub(super) audited: Vec<LeaseId>,
     providers: Vec<Address>,
     tasks: Vec<TaskId>,
 }
 
 impl Trade {
     pub(crate) fn new() -> Self {
-        let (session, predicate) = (goods::session(), goods::predicate());
-        Self { session, predicate, providers: Vec::new(), tasks: Vec::new() }
+        let (session, predicate, module) =
+            (goods::session(), goods::predicate(), program::module());
+        let program = program::program(&module);
+        let (audited, providers, tasks) = (Vec::new(), Vec::new(), Vec::new());
+        Self { session, predicate, module, program, audited, providers, tasks }
     }
 
     /// Remembers what a block did.
@@ -44,6 +53,8 @@ impl Trade {
             Event::ProviderOpened { provider, .. } => self.providers.push(*provider),
             Event::ProviderClosed { provider, .. } => self.providers.retain(|it| it != provider),
             Event::TaskOpened { task, .. } => self.tasks.push(*task),
+            Event::AuditDrawn { lease, draw: 0 | 1, .. } => self.audited.push(*lease),
+            Event::AuditClosed { lease, .. } => self.audited.retain(|it| it != lease),
             Event::TaskCollected { task } => self.tasks.retain(|it| it != task),
             _ => {}
         }
@@ -53,6 +64,11 @@ impl Trade {
 impl Author {
     /// Something on the market.
     pub(crate) fn trade(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
+        if self.dice.one_in(3)
+            && let Some(said) = self.speak(state, context)
+        {
+            return said;
+        }
         match self.dice.below(100) {
             0..8 => self.register_provider(state, context),
             8..16 => self.keep_provider(state, context),
@@ -143,7 +159,12 @@ impl Author {
             0 => Amount(1),
             _ => budget.in_tokens(Amount::whole(2)).unwrap_or(Amount::ONE),
         };
-        let spec = goods::spec(&mut self.dice, &self.trade.predicate);
+        let mut spec = goods::spec(&mut self.dice, &self.trade.predicate);
+        program::ask(&mut spec, self.trade.program, &mut self.dice);
+        if self.dice.one_in(6) {
+            // No audit covers it, so it waits for its time alone.
+            spec.eyes = Eyes::Allowed;
+        }
         let (spec, contact) = (Boxed::new(spec), goods::contact());
         let submit = MarketOperation::SubmitTask { spec, budget, escrow, contact };
         Self::market(party, context, submit)
@@ -257,7 +278,14 @@ impl Author {
                 2 => self.claim_usage(context.chain, id, lease),
                 _ => {
                     let predicate = &self.trade.predicate;
-                    goods::next_commitment(&mut self.dice, context.chain, id, entry, predicate)
+                    let mut operation =
+                        goods::next_commitment(&mut self.dice, context.chain, id, entry, predicate);
+                    if let MarketOperation::CommitTrace { commitment, .. } = &mut operation
+                        && entry.spec.class == Class::Exact
+                    {
+                        Told::correct(id, entry, commitment);
+                    }
+                    operation
                 }
             },
         };

@@ -2,8 +2,9 @@
 
 use super::cast::Cast;
 use opengpu_types::{
-    Allocation, Amount, Emission, Genesis, GenesisValidator, List, MarketParameters, Millis,
-    NetworkAddress, Parameters, Permille, RuleVersion, Text, TreasuryStream, VestingTerms, Weight,
+    Allocation, Amount, AuditParameters, Emission, Genesis, GenesisValidator, List,
+    MarketParameters, Millis, NetworkAddress, Parameters, Permille, RuleVersion, Text,
+    TreasuryStream, VestingTerms, Weight,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -30,8 +31,9 @@ fn parameters() -> Parameters {
         minimum_stake: Amount::whole(100),
         unbonding: Millis(60_000),
         evidence_epochs: 4,
-        // More than twice what an ordinary block weighs, so that the base fee has a floor.
-        block_weight: Weight(23_000),
+        // More than twice what an ordinary block weighs, so that the base fee has a floor; and one unit that
+        // the referee executes fits into what is free of fees.
+        block_weight: Weight(250_000),
         minimum_base_fee: Amount(1_000_000_000_000),
         burned_fee: permille(500),
         account_reserve: Amount(10_000_000_000_000_000),
@@ -47,7 +49,18 @@ fn parameters() -> Parameters {
             bidding: Millis(12_000),
             opening: Millis(10_000),
             grace: Millis(12_000),
-            ..MarketParameters::UNAUDITED
+            objection: Millis(15_000),
+            audits: AuditParameters {
+                answering: Millis(30_000),
+                posting: Millis(25_000),
+                opening: Millis(25_000),
+                revealing: Millis(25_000),
+                clock: Millis(60_000),
+                showing: Millis(30_000),
+                lately: Millis(120_000),
+                ..AuditParameters::LOCAL
+            },
+            ..MarketParameters::LOCAL
         },
     }
 }

@@ -16,7 +16,11 @@ use super::{
     client::Client,
     shadow::Shadow,
 };
-use crate::{dice::Dice, goods};
+use crate::{
+    dice::Dice,
+    goods,
+    program::{Place, State},
+};
 use opengpu_agent::{
     core::{Answer, Core, Effect, How, Input, Settings, Stage, Subject},
     hours::Hours,
@@ -25,9 +29,9 @@ use opengpu_agent::{
 use opengpu_crypto::Keypair;
 use opengpu_ledger::State as _;
 use opengpu_types::{
-    Address, Amount, Ending, Entry, Key, LeaseId, List, MarketOperation, MarketParameters, Millis,
-    Money, Nonce, Outcome, Permille, Precision, Provider, Rating, Runtime, Set, SignedTransaction,
-    Task, TaskId, TaskPhase, Text, TransactionId,
+    Address, Amount, ArtifactId, Ending, Entry, Key, LeaseId, List, MarketOperation,
+    MarketParameters, Millis, Money, Nonce, Outcome, Permille, Precision, Provider, Rating,
+    Runtime, Set, SignedTransaction, Task, TaskId, TaskPhase, Text, TransactionId,
 };
 use records::Records;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -38,6 +42,8 @@ const MOST: usize = 6;
 const WAIT: u64 = 10;
 /// Auctions that are looked back at after a start.
 const BACK: usize = 8;
+/// Seconds after which the leases of a dead process are anybody else's.
+const SILENT: u64 = 16;
 const SECOND: Millis = Millis(1_000);
 /// A clock is wrong by less than this.
 const HOUR: u64 = 3_600_000;
@@ -84,9 +90,12 @@ impl Mishaps {
 /// A run in the executor.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    segment: u32,
+    place: Place,
     paused: bool,
 }
+
+/// States that providers had others hold, by their addresses.
+pub(crate) type Held = BTreeMap<ArtifactId, State>;
 
 /// Transactions on their way, and whom each is about.
 #[derive(Clone, Debug, Default)]
@@ -186,7 +195,7 @@ impl Agent {
         shadow: &Shadow,
         dice: &mut Dice,
         (keypair, nonce): (&Keypair, Nonce),
-        clients: &BTreeMap<Address, Client>,
+        (clients, held): (&BTreeMap<Address, Client>, &mut Held),
         calm: bool,
     ) -> Vec<SignedTransaction> {
         self.clock = self.clock.plus(SECOND).max(shadow.time());
@@ -200,13 +209,13 @@ impl Agent {
         if self.core.is_none() {
             self.core = Some(Core::new(self.settings.clone()));
             (self.told_full, self.heard) = (false, self.heard.saturating_sub(BACK));
-            self.tell(shadow, self.records.restored());
+            self.tell(self.records.restored());
         }
         self.hear(shadow, dice);
         self.look(shadow);
-        self.brief(shadow, dice, clients);
-        self.run(shadow, dice);
-        self.tell(shadow, Input::Ticked);
+        self.brief(shadow, dice, (clients, held));
+        self.run(shadow, dice, held);
+        self.tell(Input::Ticked);
         self.send(shadow, keypair, nonce)
     }
 
@@ -240,7 +249,9 @@ impl Agent {
         self.runs.clear();
         self.outbox.clear();
         self.sent = Sent::default();
-        self.away = dice.below(12).saturating_add(1);
+        // Mostly it is back before anybody misses it.
+        let least = if dice.one_in(4) { SILENT } else { 1 };
+        self.away = dice.below(12).saturating_add(least);
         self.mishaps.restarts = self.mishaps.restarts.saturating_add(1);
         match dice.below(5) {
             0 => {
@@ -279,7 +290,7 @@ impl Agent {
                 }
             };
             if let Some(subject) = subject {
-                self.tell(shadow, Input::Submitted { subject, answer });
+                self.tell(Input::Submitted { subject, answer });
             }
         }
         let new = shadow.auctions().get(self.heard..).unwrap_or_default();
@@ -288,14 +299,14 @@ impl Agent {
             let open = task(shadow, *id).filter(|it| matches!(it.phase, TaskPhase::Bidding { .. }));
             if let Some(open) = open {
                 let (task, salt) = (Box::new(open.clone()), dice.bytes());
-                self.tell(shadow, Input::Bidding { id: *id, task, salt });
+                self.tell(Input::Bidding { id: *id, task, salt });
             }
         }
-        self.tell(shadow, if self.owner { Input::OwnerBack } else { Input::OwnerAway });
+        self.tell(if self.owner { Input::OwnerBack } else { Input::OwnerAway });
         let full = self.records.is_full();
         if full != self.told_full {
             self.told_full = full;
-            self.tell(shadow, Input::Disk { full });
+            self.tell(Input::Disk { full });
         }
     }
 
@@ -305,77 +316,81 @@ impl Agent {
         let mut wanted = self.core.as_ref().map(Core::tasks).unwrap_or_default();
         wanted.extend(provider.iter().flat_map(|it| &it.leases).map(|lease| lease.task));
         let tasks = wanted.into_iter().map(|id| (id, task(shadow, id).cloned())).collect();
-        self.tell(shadow, Input::Seen { provider: provider.map(Box::new), tasks });
+        self.tell(Input::Seen { provider: provider.map(Box::new), tasks });
     }
 
     /// Clients that are there and know of it brief.
-    fn brief(&mut self, shadow: &Shadow, dice: &mut Dice, clients: &BTreeMap<Address, Client>) {
+    fn brief(
+        &mut self,
+        shadow: &Shadow,
+        dice: &mut Dice,
+        (clients, held): (&BTreeMap<Address, Client>, &Held),
+    ) {
         let leases = self.core.iter().flat_map(Core::leases);
         let awarded = leases.filter(|(_, stage, _)| matches!(stage, Stage::Awarded { .. }));
         let awarded: Vec<_> = awarded.map(|(lease, _, _)| lease).collect();
         for lease in awarded {
-            let client = task(shadow, lease.task).and_then(|task| clients.get(&task.client));
+            let Some(task) = task(shadow, lease.task) else { continue };
+            let client = clients.get(&task.client);
             let input = match client.and_then(|client| client.brief(lease, dice)) {
                 Some(false) => Input::Misbriefed { lease },
                 Some(true) => {
                     let salt = dice.bytes();
-                    match self.records.brief(lease, salt) {
+                    match self.records.brief(lease, salt, begins(lease, task, held)) {
                         Ok(()) => Input::Briefed { lease, salt },
                         Err(records::Full) => Input::NoRoom { lease },
                     }
                 }
                 None => continue,
             };
-            self.tell(shadow, input);
+            self.tell(input);
         }
     }
 
-    /// Runs go on for a second.
-    fn run(&mut self, shadow: &Shadow, dice: &mut Dice) {
+    /// Runs go on for a second, each from its own state; whoever looks after a client or holds for others has
+    /// that state too.
+    fn run(&mut self, shadow: &Shadow, dice: &mut Dice, held: &mut Held) {
         let running: Vec<_> = self.runs.iter().map(|(id, run)| (*id, *run)).collect();
         for (lease, run) in running {
             let Some(task) = task(shadow, lease.task) else { continue };
             let last = task.spec.segments;
             let more = u32::try_from(dice.below(3)).unwrap_or(0);
-            let segment = run.segment.saturating_add(more).min(last);
+            let segment = run.place.segment().saturating_add(more).min(last);
+            let place = run.place.go_on(run.place.state.extent(last), segment);
+            held.insert(place.state.address(), place.state);
             let ended = |commitment, how| Input::Ended { lease, commitment, how };
-            let input = if self.records.reach(lease, segment).is_err() {
+            let input = if self.records.reach(lease, place).is_err() {
                 ended(None, How::Full)
             } else if segment == last {
-                ended(Some(goods::reached(lease, task, segment)), How::Finished)
+                ended(Some(goods::reached(lease, task, &place)), How::Finished)
             } else if run.paused {
-                ended(Some(goods::reached(lease, task, segment)), How::Halted)
+                ended(Some(goods::reached(lease, task, &place)), How::Halted)
             } else {
-                Input::Reached { lease, commitment: goods::reached(lease, task, segment) }
+                Input::Reached { lease, commitment: goods::reached(lease, task, &place) }
             };
             if matches!(input, Input::Ended { .. }) {
                 self.runs.remove(&lease);
             } else if let Some(run) = self.runs.get_mut(&lease) {
-                run.segment = segment;
+                run.place = place;
             }
-            self.tell(shadow, input);
+            self.tell(input);
         }
     }
 
     /// Tells the core, and does what follows.
-    fn tell(&mut self, shadow: &Shadow, input: Input) {
+    fn tell(&mut self, input: Input) {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
             let Some(core) = &mut self.core else { return };
             let mut unkept = BTreeSet::new();
             for effect in core.apply(self.clock, input) {
-                inputs.extend(self.carry_out(shadow, effect, &mut unkept));
+                inputs.extend(self.carry_out(effect, &mut unkept));
             }
         }
     }
 
     /// Does as the product's desk does.
-    fn carry_out(
-        &mut self,
-        shadow: &Shadow,
-        effect: Effect,
-        unkept: &mut BTreeSet<Subject>,
-    ) -> Option<Input> {
+    fn carry_out(&mut self, effect: Effect, unkept: &mut BTreeSet<Subject>) -> Option<Input> {
         let subject = effect.keeps();
         let kept = match effect {
             Effect::KeepBid { task, sealed } => self.records.keep_bid(task, sealed),
@@ -390,7 +405,7 @@ impl Agent {
                 self.outbox.push_back((subject, operation));
                 Ok(())
             }
-            Effect::Start { lease, .. } => return self.start(shadow, lease),
+            Effect::Start { lease, .. } => return self.start(lease),
             Effect::PauseRun { lease } => {
                 if let Some(run) = self.runs.get_mut(&lease) {
                     run.paused = true;
@@ -427,15 +442,12 @@ impl Agent {
         None
     }
 
-    /// A run goes on from the newest state that is here, or from the checkpoint of whoever had it before.
-    fn start(&mut self, shadow: &Shadow, lease: LeaseId) -> Option<Input> {
-        let task = task(shadow, lease.task);
-        let found = task.and_then(|task| task.leases.get(usize::from(lease.number)));
-        let (Some(found), Some(record)) = (found, self.records.lease(lease)) else {
+    /// A run goes on from the newest state that is here, which at first is the one that it was given.
+    fn start(&mut self, lease: LeaseId) -> Option<Input> {
+        let Some(place) = self.records.lease(lease).and_then(|record| record.reached) else {
             return Some(Input::Ended { lease, commitment: None, how: How::Broken });
         };
-        let from = found.from.map_or(0, |from| from.index.0);
-        self.runs.insert(lease, Run { segment: record.reached.max(from), paused: false });
+        self.runs.insert(lease, Run { place, paused: false });
         None
     }
 
@@ -493,6 +505,19 @@ impl Agent {
             _ => None,
         }
     }
+}
+
+/// Where a lease begins: with the input, or at a checkpoint whose state somebody has, or with anything if a
+/// liar made it up.
+fn begins(lease: LeaseId, task: &Task, held: &Held) -> Place {
+    let segments = task.spec.segments;
+    let found = task.leases.get(usize::from(lease.number));
+    let Some(at) = found.and_then(|lease| lease.from) else {
+        let input = State::given(&task.spec).unwrap_or(State::input(segments, 0));
+        return Place::begin(input).go_on(input.extent(segments), 0);
+    };
+    let made_up = || State::made_up(segments, &at.state);
+    Place { state: held.get(&at.state).copied().unwrap_or_else(made_up), at: Some(at) }
 }
 
 fn task(shadow: &Shadow, id: TaskId) -> Option<&Task> {

@@ -1,5 +1,6 @@
 //! What a simulated provider has on disk. It can be lost, be an old copy, or take nothing more.
 
+use crate::program::Place;
 use opengpu_agent::core::{Input, Kept, Sealed};
 use opengpu_types::{Commitment, LeaseId, Millis, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Record {
     pub(super) kept: Kept,
-    /// The newest segment whose state is there.
-    pub(super) reached: u32,
+    /// The newest state that is there.
+    pub(super) reached: Option<Place>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -77,14 +78,15 @@ impl Records {
         self.content.bids.contains_key(&task)
     }
 
-    pub(super) fn brief(&mut self, id: LeaseId, salt: [u8; 32]) -> Result<(), Full> {
+    /// A client has said what a lease is about, and given the state from which it goes on.
+    pub(super) fn brief(&mut self, id: LeaseId, salt: [u8; 32], from: Place) -> Result<(), Full> {
         let kept = Kept { salt, ..Kept::default() };
-        self.write()?.leases.insert(id, Record { kept, reached: 0 });
+        self.write()?.leases.insert(id, Record { kept, reached: Some(from) });
         Ok(())
     }
 
-    pub(super) fn reach(&mut self, id: LeaseId, segment: u32) -> Result<(), Full> {
-        self.write()?.leases.entry(id).or_default().reached = segment;
+    pub(super) fn reach(&mut self, id: LeaseId, place: Place) -> Result<(), Full> {
+        self.write()?.leases.entry(id).or_default().reached = Some(place);
         Ok(())
     }
 
