@@ -175,6 +175,9 @@ impl fmt::Display for MarketOperation {
             Self::ShowUnit { lease, .. } => {
                 write!(f, "Make the disputed unit of lease {lease} public")
             }
+            Self::RequestTrial => f.write_str("Ask for a trial of the provider's devices"),
+            Self::CommitTrial { root } => write!(f, "Commit to trial {root}"),
+            Self::OpenTrial { blocks } => write!(f, "Open {} blocks of the trial", blocks.len()),
         }
     }
 }

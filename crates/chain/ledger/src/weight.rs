@@ -19,6 +19,7 @@
 //! | an audit that is spoken in: read, changed, kept | 20 us | 200 |
 //! | a unit that is executed, up to its fuel | 6 ms | 60,000 |
 //! | a byte of its module, checked and translated | 50 ns | 0.5 |
+//! | 24 lanes of a trial, of the most rounds, with their proofs | TRIAL ms | TRIAL_WEIGHT |
 
 use commonware_codec::EncodeSize as _;
 use opengpu_types::{
@@ -39,9 +40,10 @@ const SPOT: u64 = 1_600;
 const PREDICATE: u64 = 5_000;
 const AUDIT: u64 = 200;
 const UNIT: u64 = 60_000;
+const TRIAL: u64 = 100_000;
 /// Of a module that is translated, in tenths.
 const MODULE_BYTE_TENTHS: u64 = 5;
-/// What the referee executes of disputes in one block: 20 ms.
+/// What is executed in one block of disputes and trials: 20 ms.
 pub(crate) const MOST_REFEREED: u64 = 200_000;
 
 /// Weight of a transaction; depends on nothing but its bytes.
@@ -109,13 +111,17 @@ fn market(operation: &MarketOperation) -> u64 {
         | MarketOperation::DisputeSegment { .. }
         | MarketOperation::MoveDispute { .. } => AUDIT.saturating_add(all),
         MarketOperation::ShowUnit { unit, .. } => showing(unit.module.len()),
+        MarketOperation::CommitTrial { .. } => MARKET.saturating_add(all),
+        MarketOperation::OpenTrial { .. } => TRIAL.saturating_add(all),
         _ => MARKET,
     }
 }
 
-/// Weight of a unit that the referee executes, beside its bytes; none of other operations.
+/// Weight of a unit that the referee executes, or of lanes that are computed again, beside their bytes; none
+/// of other operations.
 fn refereed(operation: &Operation) -> u64 {
     match operation {
+        Operation::Market(MarketOperation::OpenTrial { .. }) => TRIAL,
         Operation::Market(MarketOperation::ShowUnit { unit, .. }) => showing(unit.module.len()),
         _ => 0,
     }

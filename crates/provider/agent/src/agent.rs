@@ -26,6 +26,7 @@ use crate::questions::Questions;
 use crate::readers::{Readers, Shown};
 use crate::record::Records;
 use crate::room::Room;
+use crate::trial;
 use crate::setup::{contact, relay_text, router, runtime, settings, watch_owner};
 use opengpu_crypto::{SealKeypair, hash};
 use opengpu_exec::Launch;
@@ -482,6 +483,17 @@ impl Parts {
         let link = (&endpoint, runtime.handle());
         let auditing::Started { office, watch, mut threads } =
             self.audits(&config, (&chain, &settings.market), link, &stop)?;
+        let setting = trial::Setting {
+            chain: Arc::clone(&chain),
+            market: settings.market,
+            clock: self.clock.clone(),
+            launch: config.launch.clone(),
+            groups: range.groups.clone(),
+            status: Arc::clone(&status),
+            stop: Arc::clone(&stop),
+        };
+        let trial::Started { watch: trials, threads: trying } = setting.start()?;
+        threads.extend(trying);
         let Self { records, board, clock, inbox, depot, custody, lender } = self;
         let (outbox, sending) = mpsc::channel();
         let (interest, questions, earned) = <(_, Questions, Arc<Mutex<Earned>>)>::default();
@@ -518,6 +530,7 @@ impl Parts {
             stop: Arc::clone(&stop),
             began: Height(0),
             audits: watch,
+            trials,
         };
         let (sender_chain, sender_inbox) = (Arc::clone(&chain), inbox.clone());
         let [custody_stop, keeper_stop, owner_stop] = [&stop; 3].map(Arc::clone);

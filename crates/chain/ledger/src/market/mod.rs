@@ -31,6 +31,7 @@ mod settle;
 mod shelf;
 mod spot;
 mod task;
+mod trial;
 mod verdict;
 
 pub use agenda::alarms;
@@ -129,6 +130,9 @@ impl<'a, S: State> Market<'a, S> {
             | MarketOperation::ShowUnit { lease, .. } => {
                 self.hear_in_audit(sender, *lease, operation)
             }
+            MarketOperation::RequestTrial => self.request_trial(sender),
+            MarketOperation::CommitTrial { root } => self.commit_trial(sender, *root),
+            MarketOperation::OpenTrial { blocks } => self.open_trial(sender, blocks),
         }
     }
 

@@ -19,6 +19,7 @@ mod keys;
 mod record;
 mod tally;
 mod trade;
+mod trying;
 mod world;
 
 pub use tally::Tally;

@@ -6,7 +6,7 @@ use opengpu_types::{Failure, Outcome, Receipt, SignedTransaction};
 use std::{collections::BTreeMap, fmt};
 
 /// Every operation, by [`Operation::name`](opengpu_types::Operation::name).
-const OPERATIONS: [&str; 36] = [
+const OPERATIONS: [&str; 39] = [
     "authorize",
     "burn",
     "cancel-task",
@@ -15,6 +15,7 @@ const OPERATIONS: [&str; 36] = [
     "claim-usage",
     "close-account",
     "commit-trace",
+    "commit-trial",
     "confirm-seat",
     "delegate",
     "drain-provider",
@@ -26,11 +27,13 @@ const OPERATIONS: [&str; 36] = [
     "leave-provider",
     "open-bid",
     "open-output",
+    "open-trial",
     "redelegate",
     "register-provider",
     "register-validator",
     "release-lease",
     "release-vested",
+    "request-trial",
     "report-evidence",
     "retire",
     "revoke",

@@ -53,6 +53,9 @@ impl Trade {
 impl Author {
     /// Something on the market.
     pub(crate) fn trade(&mut self, state: &View<'_>, context: &BlockContext) -> Draft {
+        if self.dice.one_in(5) {
+            return self.try_devices(state, context);
+        }
         match self.dice.below(100) {
             0..8 => self.register_provider(state, context),
             8..16 => self.keep_provider(state, context),
@@ -63,15 +66,20 @@ impl Author {
         }
     }
 
-    fn market(party: Party, context: &BlockContext, operation: MarketOperation) -> Draft {
+    pub(super) fn market(party: Party, context: &BlockContext, operation: MarketOperation) -> Draft {
         Draft::of(party, context, Operation::Market(operation))
     }
 
-    fn party_of(&mut self, address: &Address) -> Party {
+    pub(super) fn party_of(&mut self, address: &Address) -> Party {
         self.cast.party(address).unwrap_or_else(|| self.anyone())
     }
 
-    fn some_provider(&mut self) -> Party {
+    /// All providers that it knows of.
+    pub(super) fn providers(&self) -> &[Address] {
+        &self.trade.providers
+    }
+
+    pub(super) fn some_provider(&mut self) -> Party {
         match self.dice.pick(&self.trade.providers).copied() {
             Some(address) => self.party_of(&address),
             None => self.anyone(),
@@ -85,7 +93,12 @@ impl Author {
 
     fn offers(&mut self) -> List<Offer, { Provider::MAX_OFFERS }> {
         let count = self.dice.below(3);
-        let offers = (0..count).map(|_| goods::offer(&mut self.dice));
+        let offers = (0..count).map(|_| {
+            let mut offer = goods::offer(&mut self.dice);
+            // So slow that a trial takes no time here; tasks are measured by products.
+            offer.rating.integers = self.dice.below(2);
+            offer
+        });
         List::new(offers.collect()).expect("fewer than the limit")
     }
 

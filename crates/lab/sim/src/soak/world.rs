@@ -3,7 +3,8 @@
 use super::cast::Cast;
 use opengpu_types::{
     Allocation, Amount, Emission, Genesis, GenesisValidator, List, MarketParameters, Millis,
-    NetworkAddress, Parameters, Permille, RuleVersion, Text, TreasuryStream, VestingTerms, Weight,
+    NetworkAddress, Parameters, Permille, RuleVersion, Text, TreasuryStream, TrialParameters, VestingTerms,
+    Weight,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -47,6 +48,13 @@ fn parameters() -> Parameters {
             bidding: Millis(12_000),
             opening: Millis(10_000),
             grace: Millis(12_000),
+            trials: TrialParameters {
+                period: Millis(300_000),
+                work: Millis(16_000),
+                slack: 1_250,
+                allowance: Millis(8_000),
+                opening: Millis(12_000),
+            },
             ..MarketParameters::UNAUDITED
         },
     }
