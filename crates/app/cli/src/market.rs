@@ -81,8 +81,8 @@ pub(crate) fn offers(context: &Context, wanted: &Offers) -> Result<()> {
             ]
         });
         let titles = [
-            "class", "free", "memory", "rate", "region", "reliable", "up", "heard", "proven", "runs",
-            "provider",
+            "class", "free", "memory", "rate", "region", "reliable", "up", "heard", "proven",
+            "runs", "provider",
         ];
         table(titles, rows)
     })?;

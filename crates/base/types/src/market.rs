@@ -2,8 +2,8 @@
 
 use crate::{
     Amount, ArtifactId, Audit, AuditLeaf, AuditReply, AuditReveal, Boxed, Commitment, Contact,
-    Digest, DisputeMove, LeaseId, Leave, List, Millis, Money, Offer, Provider, Spec, TaskId,
-    Trial, TrialBlock, Unit, Witness, codec::codec_enum,
+    Digest, DisputeMove, LeaseId, Leave, List, Millis, Money, Offer, Provider, Spec, TaskId, Trial,
+    TrialBlock, Unit, Witness, codec::codec_enum,
 };
 
 /// One step on the market.
@@ -198,6 +198,8 @@ pub enum MarketOperation {
     },
     /// Opens what was drawn of a trial.
     OpenTrial {
+        /// The most rounds of any device that is tried: what checking it takes follows from that.
+        rounds: u32,
         /// A block for each drawn lane.
         blocks: Boxed<List<TrialBlock, { Trial::SAMPLES }>>,
     },
@@ -230,7 +232,7 @@ codec_enum!(MarketOperation {
     23 => ShowUnit { lease, unit },
     24 => RequestTrial,
     25 => CommitTrial { root },
-    26 => OpenTrial { blocks },
+    26 => OpenTrial { rounds, blocks },
 });
 
 impl MarketOperation {

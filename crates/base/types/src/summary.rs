@@ -177,7 +177,9 @@ impl fmt::Display for MarketOperation {
             }
             Self::RequestTrial => f.write_str("Ask for a trial of the provider's devices"),
             Self::CommitTrial { root } => write!(f, "Commit to trial {root}"),
-            Self::OpenTrial { blocks } => write!(f, "Open {} blocks of the trial", blocks.len()),
+            Self::OpenTrial { rounds, blocks } => {
+                write!(f, "Open {} blocks of the trial, of {rounds} rounds", blocks.len())
+            }
         }
     }
 }

@@ -48,8 +48,8 @@ pub mod tables {
         Account, Address, Agenda, AgendaPage, Auction, Audit, BeaconRecord, Candidates, ChainState,
         ClassIndex, Client, ConsensusKey, Delegation, Digest, Duty, DutyKind, Entry, Epoch, Key,
         KeyHolder, LeaseId, Offences, Parameters, Past, Provider, SeatSet, Shelf, SpendingLimit,
-        Supply, Task, TaskId, Tick, Treasury, Trial, Turns, Unbonding, UnbondingId,
-        UnbondingPool, Urgency, Validator, Vesting,
+        Supply, Task, TaskId, Tick, Treasury, Trial, Turns, Unbonding, UnbondingId, UnbondingPool,
+        Urgency, Validator, Vesting,
     };
 
     table!(

@@ -26,8 +26,8 @@ use crate::questions::Questions;
 use crate::readers::{Readers, Shown};
 use crate::record::Records;
 use crate::room::Room;
-use crate::trial;
 use crate::setup::{contact, relay_text, router, runtime, settings, watch_owner};
+use crate::trial;
 use opengpu_crypto::{SealKeypair, hash};
 use opengpu_exec::Launch;
 use opengpu_link::artifact::OwnerSecret;
@@ -468,6 +468,25 @@ impl Parts {
         setting.start()
     }
 
+    /// Starts what trials of devices take, where there are any.
+    fn trials(
+        &self,
+        (chain, market): (&Arc<dyn Chain>, MarketParameters),
+        (launch, range): (&Launch, &Range),
+        (status, stop): (&Arc<Mutex<Status>>, &Arc<AtomicBool>),
+    ) -> io::Result<trial::Started> {
+        let setting = trial::Setting {
+            chain: Arc::clone(chain),
+            market,
+            clock: self.clock.clone(),
+            launch: launch.clone(),
+            groups: range.groups.clone(),
+            status: Arc::clone(status),
+            stop: Arc::clone(stop),
+        };
+        setting.start()
+    }
+
     /// Starts the threads.
     fn start(
         self,
@@ -483,16 +502,9 @@ impl Parts {
         let link = (&endpoint, runtime.handle());
         let auditing::Started { office, watch, mut threads } =
             self.audits(&config, (&chain, &settings.market), link, &stop)?;
-        let setting = trial::Setting {
-            chain: Arc::clone(&chain),
-            market: settings.market,
-            clock: self.clock.clone(),
-            launch: config.launch.clone(),
-            groups: range.groups.clone(),
-            status: Arc::clone(&status),
-            stop: Arc::clone(&stop),
-        };
-        let trial::Started { watch: trials, threads: trying } = setting.start()?;
+        let (market, devices) = (settings.market, (&config.launch, &range));
+        let trial::Started { watch: trials, threads: trying } =
+            self.trials((&chain, market), devices, (&status, &stop))?;
         threads.extend(trying);
         let Self { records, board, clock, inbox, depot, custody, lender } = self;
         let (outbox, sending) = mpsc::channel();

@@ -114,7 +114,8 @@ impl Work {
     /// What takes a device so long that does so many millions of integer operations a second.
     pub fn of(integers: u64, time: Millis) -> Self {
         // A million operations a second are a thousand in each millisecond.
-        let operations = u128::from(integers).saturating_mul(u128::from(time.0)).saturating_mul(1000);
+        let operations =
+            u128::from(integers).saturating_mul(u128::from(time.0)).saturating_mul(1000);
         let turns = operations.checked_div(u128::from(OPERATIONS)).unwrap_or(0);
         let rounds = turns.checked_div(u128::from(LANES)).unwrap_or(0);
         let rounds = rounds.clamp(1, u128::from(ROUNDS_MAX));
@@ -161,6 +162,11 @@ pub fn devices(seed: &Seed, tried: &[Tried], time: Millis) -> Vec<Device> {
         })
     };
     tried.iter().flat_map(of).collect()
+}
+
+/// The most rounds of any of them.
+pub fn most_rounds(devices: &[Device]) -> u32 {
+    devices.iter().map(|device| device.work.rounds).max().unwrap_or(0)
 }
 
 /// A lane that is opened.
@@ -239,7 +245,12 @@ fn abreast(lanes: &mut [u32], rounds: u32) {
 
 /// Opens the block of a drawn lane. None if these are not the leaves of its device, or the roots are not
 /// those of all.
-pub fn open(device: &Device, drawn: Drawn, leaves: &[Digest], roots: &[Digest]) -> Option<TrialBlock> {
+pub fn open(
+    device: &Device,
+    drawn: Drawn,
+    leaves: &[Digest],
+    roots: &[Digest],
+) -> Option<TrialBlock> {
     let within = merkle::prove(leaves, drawn.block())?;
     let among = merkle::prove(roots, drawn.device)?;
     let root = *roots.get(usize::try_from(drawn.device).ok()?)?;

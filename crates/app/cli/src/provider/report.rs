@@ -347,13 +347,8 @@ mod tests {
     use opengpu_agent::LeaseStatus;
     use opengpu_types::{Amount, Digest, LeaseId, SegmentIndex, TaskId};
 
-    const AROUND: Around = Around {
-        open: true,
-        reachable: true,
-        idle_only: false,
-        sight: None,
-        now: Millis(0),
-    };
+    const AROUND: Around =
+        Around { open: true, reachable: true, idle_only: false, sight: None, now: Millis(0) };
 
     #[test]
     fn it_says_what_it_does_or_why_it_does_nothing() {

@@ -244,8 +244,8 @@ fn golden_market() -> Vec<(MarketOperation, String)> {
         (Op::RequestTrial, "Ask for a trial of the provider's devices".to_owned()),
         (Op::CommitTrial { root: NONE }, format!("Commit to trial {NONE}")),
         (
-            Op::OpenTrial { blocks: Stream::new(&[2]).take() },
-            "Open 2 blocks of the trial".to_owned(),
+            Op::OpenTrial { rounds: 9, blocks: Stream::new(&[2]).take() },
+            "Open 2 blocks of the trial, of 9 rounds".to_owned(),
         ),
     ]
 }
@@ -401,7 +401,7 @@ fn shown_market(operation: &mut MarketOperation) {
         }
         Op::MoveDispute { said: DisputeMove::State(points), .. } => blank(points),
         Op::ShowUnit { unit, .. } => *unit = Stream::new(&[]).take(),
-        Op::OpenTrial { blocks } => {
+        Op::OpenTrial { blocks, .. } => {
             let length = u8::try_from(blocks.len()).unwrap();
             *blocks = Stream::new(&[length]).take();
         }

@@ -21,9 +21,10 @@ use opengpu_types::{
     Said, SealPublicKey, Seat, SeatSet, Segment, SegmentIndex, SessionKey, Set, Shares, Shelf,
     Shelved, SignedTransaction, SlashReason, Spec, SpendingLimit, StateCommitment, Step, Supply,
     Task, TaskId, TaskPhase, Text, Tick, Transaction, TransactionId, Treasury, TreasuryStream,
-    Trial, TrialBlock, TrialParameters, TrialPhase, Tried, Trust, Turn, Turns, Unbonding, UnbondingId, UnbondingPool, Unit, Upgrade, Uptime, Urgency,
-    Usage, Validator, ValidatorKeys, ValidatorStatus, Verdict, Vesting, VestingTerms, View, Vote,
-    VoteKind, Weight, Weights, Witness, Work,
+    Trial, TrialBlock, TrialParameters, TrialPhase, Tried, Trust, Turn, Turns, Unbonding,
+    UnbondingId, UnbondingPool, Unit, Upgrade, Uptime, Urgency, Usage, Validator, ValidatorKeys,
+    ValidatorStatus, Verdict, Vesting, VestingTerms, View, Vote, VoteKind, Weight, Weights,
+    Witness, Work,
 };
 use std::{
     fmt::Debug,
@@ -483,7 +484,7 @@ enums! {
         AnswerAudit { lease, replies }, PostState { lease, tree, before, state }, OpenLeaves { lease,
         tree, leaves }, RevealAnswers { lease, tree, reveals }, DisputeSegment { lease, tree, before,
         claimed }, MoveDispute { lease, said }, ShowUnit { lease, unit }, RequestTrial, CommitTrial {
-        root }, OpenTrial { blocks },
+        root }, OpenTrial { rounds, blocks },
     }
     Class {
         Nothing, Exact, Tolerance, Likelihood, Perceptual, Replicate(copies), Predicate(program),

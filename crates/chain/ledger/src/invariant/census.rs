@@ -9,8 +9,8 @@ use crate::state::Memory;
 use opengpu_types::{
     Address, Agenda, Alarm, Amount, Audit, ChainState, ClassIndex, Client, ConsensusKey,
     Delegation, Digest, Entry, Epoch, Key, KeyHolder, LeaseId, Parameters, Past, Provider, SeatSet,
-    Shares, Shelf, Supply, Task, TaskId, Tick, Treasury, Trial, Unbonding, UnbondingId, UnbondingPool,
-    Urgency, Validator,
+    Shares, Shelf, Supply, Task, TaskId, Tick, Treasury, Trial, Unbonding, UnbondingId,
+    UnbondingPool, Urgency, Validator,
 };
 use std::{
     cmp::Ordering,

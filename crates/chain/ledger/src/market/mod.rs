@@ -132,7 +132,9 @@ impl<'a, S: State> Market<'a, S> {
             }
             MarketOperation::RequestTrial => self.request_trial(sender),
             MarketOperation::CommitTrial { root } => self.commit_trial(sender, *root),
-            MarketOperation::OpenTrial { blocks } => self.open_trial(sender, blocks),
+            MarketOperation::OpenTrial { rounds, blocks } => {
+                self.open_trial(sender, *rounds, blocks)
+            }
         }
     }
 

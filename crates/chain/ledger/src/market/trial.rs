@@ -42,10 +42,8 @@ impl<S: State> Market<'_, S> {
     /// A provider wants to show what it has.
     pub(super) fn request_trial(&mut self, address: Address) -> Result<(), Stop> {
         let provider = self.known_provider(address)?;
-        let able = matches!(
-            provider.status,
-            ProviderStatus::Active | ProviderStatus::Unproven { .. }
-        );
+        let able =
+            matches!(provider.status, ProviderStatus::Active | ProviderStatus::Unproven { .. });
         if !able || !self.parameters.trials.are_on() || tried(&provider).is_empty() {
             return Err(Failure::NotActive.into());
         }
@@ -154,6 +152,7 @@ impl<S: State> Market<'_, S> {
     pub(super) fn open_trial(
         &mut self,
         address: Address,
+        rounds: u32,
         blocks: &[TrialBlock],
     ) -> Result<(), Stop> {
         let trial = self.state.find::<Trials>(address)?.ok_or(Failure::NotAsked)?;
@@ -164,6 +163,9 @@ impl<S: State> Market<'_, S> {
             return Err(Failure::WrongPhase.into());
         }
         let devices = trial::devices(&trial.seed, &trial.tried, self.parameters.trials.work);
+        if rounds != trial::most_rounds(&devices) {
+            return Err(Failure::BadTrial.into());
+        }
         let drawn = trial::drawn(&draw, &devices);
         match trial::check(&devices, &drawn, &root, blocks) {
             Ok(true) => self.pass_trial(address),

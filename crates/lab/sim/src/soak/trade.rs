@@ -14,7 +14,8 @@ use opengpu_ledger::{
 use opengpu_market::auction::seal;
 use opengpu_types::{
     Address, Amount, ArtifactId, Boxed, ChainId, Event, Lease, LeaseId, LeasePhase, Leave, List,
-    MarketOperation, Millis, Offer, Operation, Provider, ProviderStatus, Task, TaskId, TaskPhase,
+    MarketOperation, Measure, Millis, Offer, Operation, Provider, ProviderStatus, Task, TaskId,
+    TaskPhase,
 };
 use opengpu_verify::statement;
 
@@ -66,7 +67,11 @@ impl Author {
         }
     }
 
-    pub(super) fn market(party: Party, context: &BlockContext, operation: MarketOperation) -> Draft {
+    pub(super) fn market(
+        party: Party,
+        context: &BlockContext,
+        operation: MarketOperation,
+    ) -> Draft {
         Draft::of(party, context, Operation::Market(operation))
     }
 
@@ -96,7 +101,7 @@ impl Author {
         let offers = (0..count).map(|_| {
             let mut offer = goods::offer(&mut self.dice);
             // So slow that a trial takes no time here; tasks are measured by products.
-            offer.rating.integers = self.dice.below(2);
+            offer.rating.integers = u64::from(self.dice.one_in(4));
             offer
         });
         List::new(offers.collect()).expect("fewer than the limit")
@@ -156,7 +161,8 @@ impl Author {
             0 => Amount(1),
             _ => budget.in_tokens(Amount::whole(2)).unwrap_or(Amount::ONE),
         };
-        let spec = goods::spec(&mut self.dice, &self.trade.predicate);
+        let mut spec = goods::spec(&mut self.dice, &self.trade.predicate);
+        spec.work.measure = Measure::Products;
         let (spec, contact) = (Boxed::new(spec), goods::contact());
         let submit = MarketOperation::SubmitTask { spec, budget, escrow, contact };
         Self::market(party, context, submit)

@@ -47,7 +47,8 @@ impl Made {
             Some(block)
         };
         let blocks: Option<Vec<_>> = drawn.iter().map(open).collect();
-        Some(MarketOperation::OpenTrial { blocks: List::new(blocks?).ok()?.into() })
+        let rounds = trial::most_rounds(&self.devices);
+        Some(MarketOperation::OpenTrial { rounds, blocks: List::new(blocks?).ok()?.into() })
     }
 }
 
@@ -75,7 +76,7 @@ impl Author {
         let said = match trial.phase {
             _ if self.dice.one_in(8) => Some(MarketOperation::RequestTrial),
             _ if self.dice.one_in(12) => {
-                Some(MarketOperation::OpenTrial { blocks: List::empty().into() })
+                Some(MarketOperation::OpenTrial { rounds: 1, blocks: List::empty().into() })
             }
             TrialPhase::Running => {
                 let roots = Made::of(&trial, work, lies).roots();

@@ -3,8 +3,8 @@
 use super::cast::Cast;
 use opengpu_types::{
     Allocation, Amount, Emission, Genesis, GenesisValidator, List, MarketParameters, Millis,
-    NetworkAddress, Parameters, Permille, RuleVersion, Text, TreasuryStream, TrialParameters, VestingTerms,
-    Weight,
+    NetworkAddress, Parameters, Permille, RuleVersion, Text, TreasuryStream, TrialParameters,
+    VestingTerms, Weight,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 

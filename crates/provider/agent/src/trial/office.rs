@@ -13,7 +13,7 @@ use opengpu_crypto::merkle;
 use opengpu_exec::{Launch, trial as device};
 use opengpu_types::{
     Address, Digest, Entry, Event, Key, List, MarketOperation, MarketParameters, Millis, Provider,
-    ProviderStatus, Seed, Trial, TrialBlock, TrialPhase,
+    ProviderStatus, Seed, Trial, TrialPhase,
 };
 use opengpu_verify::trial::{self, Device};
 use std::collections::BTreeMap;
@@ -187,9 +187,8 @@ impl Office {
                 stop.load(Ordering::SeqCst) || *current != Some(seed)
             };
             let patience = Duration::from_millis(left.0);
-            let made = launches.and_then(|launches| {
-                made(launches.iter().zip(&devices), patience, &halted)
-            });
+            let made = launches
+                .and_then(|launches| made(launches.iter().zip(&devices), patience, &halted));
             let _ = tray.send(Letter::Computed { seed, made });
         };
         match spawn("agent-trial", work) {
@@ -222,9 +221,9 @@ impl Office {
 
     /// Opens what was drawn.
     fn open(&mut self, trial: &Trial) {
-        let blocks = self.made.as_ref().and_then(|made| made.open(trial, &self.setting.market));
-        match blocks {
-            Some(blocks) => self.say(MarketOperation::OpenTrial { blocks: blocks.into() }),
+        let opened = self.made.as_ref().and_then(|made| made.open(trial, &self.setting.market));
+        match opened {
+            Some(operation) => self.say(operation),
             None => warn!("what was drawn of a trial cannot be opened"),
         }
     }
@@ -261,19 +260,15 @@ fn made<'a>(
 
 impl Made {
     /// A block for each lane that was drawn.
-    fn open(
-        &self,
-        trial: &Trial,
-        market: &MarketParameters,
-    ) -> Option<List<TrialBlock, { Trial::SAMPLES }>> {
+    fn open(&self, trial: &Trial, market: &MarketParameters) -> Option<MarketOperation> {
         let TrialPhase::Opening { draw, .. } = trial.phase else { return None };
         let devices = trial::devices(&trial.seed, &trial.tried, market.trials.work);
         let open = |drawn: trial::Drawn| {
             let place = usize::try_from(drawn.device).ok()?;
             trial::open(devices.get(place)?, drawn, self.leaves.get(place)?, &self.roots)
         };
-        let blocks: Option<Vec<_>> =
-            trial::drawn(&draw, &devices).into_iter().map(open).collect();
-        List::new(blocks?).ok()
+        let blocks: Option<Vec<_>> = trial::drawn(&draw, &devices).into_iter().map(open).collect();
+        let (rounds, blocks) = (trial::most_rounds(&devices), List::new(blocks?).ok()?.into());
+        Some(MarketOperation::OpenTrial { rounds, blocks })
     }
 }

@@ -1,12 +1,10 @@
 //! Trials of devices: an agent whose device is there passes, and one that lists it again and again does not.
 
 use crate::village::{Account, Village, person};
-use crate::{Owner, Scene, SHORT, device, example, launch, policy};
+use crate::{Owner, SHORT, Scene, device, example, launch, policy};
 use opengpu_agent::{Agent, Config, Group};
 use opengpu_exec::Program;
-use opengpu_types::{
-    Amount, MarketParameters, Millis, ProviderStatus, Rating, TrialParameters,
-};
+use opengpu_types::{Amount, MarketParameters, Millis, ProviderStatus, Rating, TrialParameters};
 use opengpu_verify::trial;
 use std::path::Path;
 use std::sync::Arc;

@@ -164,8 +164,7 @@ mod tests {
     }
 
     fn expected(lanes: u32, rounds: u32) -> Vec<Digest> {
-        let device =
-            Device { offer: 0, number: 0, words: [1, 2], work: Work { lanes, rounds } };
+        let device = Device { offer: 0, number: 0, words: [1, 2], work: Work { lanes, rounds } };
         (0..device.work.blocks()).map(|at| trial::leaf(&trial::block(&device, at))).collect()
     }
 

@@ -15,10 +15,11 @@ use opengpu_ledger::{
     weight_of,
 };
 use opengpu_types::{
-    Alarm, Allocating, Amount, CloseReason, Digest, Entry, Event, Failure, Key, LeasePhase, Leave, List,
-    MarketOperation, Millis, Offer, Outcome, Provider, ProviderStatus, Spec, TaskId, Tick,
+    Alarm, Allocating, Amount, CloseReason, Digest, Entry, Event, Failure, Key, LeasePhase, Leave,
+    List, MarketOperation, Millis, Offer, Outcome, Provider, ProviderStatus, Spec, TaskId, Tick,
     Transaction, Trial, TrialParameters, TrialPhase,
 };
+use opengpu_verify::trial;
 use std::collections::BTreeSet;
 
 const UNPROVEN: ProviderStatus = ProviderStatus::Unproven { draining: false };
@@ -73,7 +74,9 @@ fn silence_and_a_late_word_are_answers() {
     bazaar.drawn(0);
     let events = bazaar.wait(3_000);
     let address = provider(0).address();
-    assert!(events.contains(&Event::TrialClosed { provider: address, reason: CloseReason::Silent }));
+    assert!(
+        events.contains(&Event::TrialClosed { provider: address, reason: CloseReason::Silent })
+    );
     assert_eq!((bazaar.provider(0).status, broken(&bazaar)), (UNPROVEN, 1_000));
 }
 
@@ -119,7 +122,7 @@ fn each_word_of_a_trial_is_said_once_when_it_is_waited_for_and_by_its_provider()
     let trial = bazaar.ask(0);
     assert_eq!(bazaar.fail(&key, MarketOperation::RequestTrial), Failure::WrongPhase);
     let made = Made::of(&trial);
-    let nothing = MarketOperation::OpenTrial { blocks: List::empty().into() };
+    let nothing = MarketOperation::OpenTrial { rounds: 1, blocks: List::empty().into() };
     assert_eq!(bazaar.fail(&key, nothing.clone()), Failure::WrongPhase);
     assert!(bazaar.act_free(&provider(1), made.commit()).is_err(), "another one was asked");
     bazaar.act_free(&key, made.commit()).unwrap();
@@ -129,6 +132,9 @@ fn each_word_of_a_trial_is_said_once_when_it_is_waited_for_and_by_its_provider()
     // What was not drawn opens nothing, and is in no block if nobody pays for it.
     assert_eq!(bazaar.fail(&key, nothing.clone()), Failure::BadTrial);
     assert!(matches!(bazaar.act_free(&key, nothing), Err(Invalid::NoOpenDuty)));
+    let MarketOperation::OpenTrial { rounds, blocks } = made.open(&drawn) else { panic!() };
+    let lighter = MarketOperation::OpenTrial { rounds: rounds - 1, blocks };
+    assert_eq!(bazaar.fail(&key, lighter), Failure::BadTrial, "it weighs what it takes");
     assert!(bazaar.trial(0).is_some(), "and it can still be opened as it was drawn");
     bazaar.act_free(&key, made.open(&drawn)).unwrap();
     assert_eq!(bazaar.fail(&key, made.open(&drawn)), Failure::NotAsked);
@@ -144,9 +150,12 @@ fn an_open_trial_is_within_its_bytes_and_weight() {
     let bytes = signed.encode_size();
     assert!(bytes > Transaction::MAX_SIZE && bytes <= 32 * 1024, "{bytes}");
     let weight = weight_of(&signed).0;
-    assert!(weight > u64::try_from(bytes).unwrap() + 40_000, "{weight}");
     let most = bazaar.network.genesis.parameters.block_weight.0;
     assert!(weight < most, "{weight} of {most}");
+    // What is computed again weighs beside its bytes.
+    let MarketOperation::OpenTrial { blocks, .. } = made.open(&drawn) else { panic!() };
+    let heavy = MarketOperation::OpenTrial { rounds: trial::ROUNDS_MAX, blocks };
+    assert!(weight_of(&bazaar.sign(&provider(0), heavy)).0 > weight + 30_000);
 }
 
 #[test]
@@ -193,10 +202,7 @@ fn whoever_did_not_pass_gets_no_lease_until_it_does() {
     assert!(bazaar.task(spot).leases.is_empty());
     let auctioned = bazaar.submit(Spec { allocating: Allocating::Auction, ..easy() }, 5);
     let seal = MarketOperation::SealBid { task: auctioned, offer: 0, seal: Digest([1; 32]) };
-    assert!(matches!(
-        bazaar.fail(&provider(0), seal),
-        Failure::NotActive | Failure::UnfitOffer
-    ));
+    assert!(matches!(bazaar.fail(&provider(0), seal), Failure::NotActive | Failure::UnfitOffer));
     let drain = MarketOperation::DrainProvider { draining: false };
     assert_eq!(bazaar.fail(&provider(0), drain), Failure::WrongPhase);
     bazaar.act(&provider(0), MarketOperation::Heartbeat);
@@ -283,7 +289,10 @@ fn parameters_by_which_a_device_could_be_listed_twice_begin_no_network() {
     assert_eq!(genesis(TrialParameters::BRIEF), Ok(()));
     assert_eq!(genesis(TrialParameters { slack: 1_700, ..TrialParameters::BRIEF }), bad);
     assert_eq!(genesis(TrialParameters { slack: 999, ..TrialParameters::BRIEF }), bad);
-    assert_eq!(genesis(TrialParameters { allowance: Millis(6_000), ..TrialParameters::BRIEF }), bad);
+    assert_eq!(
+        genesis(TrialParameters { allowance: Millis(6_000), ..TrialParameters::BRIEF }),
+        bad
+    );
     assert_eq!(genesis(TrialParameters { opening: Millis(0), ..TrialParameters::BRIEF }), bad);
     assert_eq!(genesis(TrialParameters { slack: 0, ..TrialParameters::OFF }), Ok(()));
 }

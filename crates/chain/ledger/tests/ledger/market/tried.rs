@@ -85,9 +85,9 @@ impl Made {
             let values = value(self.skipped, (drawn.device, device), drawn.block());
             TrialBlock { values, ..opened }
         };
-        let blocks: Vec<_> =
-            trial::drawn(&draw, &self.devices).into_iter().map(open).collect();
-        MarketOperation::OpenTrial { blocks: List::new(blocks).unwrap().into() }
+        let blocks: Vec<_> = trial::drawn(&draw, &self.devices).into_iter().map(open).collect();
+        let rounds = trial::most_rounds(&self.devices);
+        MarketOperation::OpenTrial { rounds, blocks: List::new(blocks).unwrap().into() }
     }
 }
 
