@@ -468,23 +468,27 @@ impl Parts {
         setting.start()
     }
 
-    /// Starts what trials of devices take, where there are any.
-    fn trials(
+    /// Starts what audits and trials of devices take, where there are any.
+    fn duties(
         &self,
-        (chain, market): (&Arc<dyn Chain>, MarketParameters),
-        (launch, range): (&Launch, &Range),
+        (config, range): (&Config, &Range),
+        (chain, market): (&Arc<dyn Chain>, &MarketParameters),
+        link: (&Arc<Endpoint>, &Handle),
         (status, stop): (&Arc<Mutex<Status>>, &Arc<AtomicBool>),
-    ) -> io::Result<trial::Started> {
+    ) -> io::Result<(auditing::Started, Option<trial::Watch>)> {
+        let mut audits = self.audits(config, (chain, market), link, stop)?;
         let setting = trial::Setting {
             chain: Arc::clone(chain),
-            market,
+            market: *market,
             clock: self.clock.clone(),
-            launch: launch.clone(),
+            launch: config.launch.clone(),
             groups: range.groups.clone(),
             status: Arc::clone(status),
             stop: Arc::clone(stop),
         };
-        setting.start()
+        let trial::Started { watch, threads } = setting.start()?;
+        audits.threads.extend(threads);
+        Ok((audits, watch))
     }
 
     /// Starts the threads.
@@ -500,12 +504,8 @@ impl Parts {
         let keeper = self.keeper(&config, settings.market.audits.are_on());
         let (stop, status) = <(Arc<AtomicBool>, Arc<Mutex<Status>>)>::default();
         let link = (&endpoint, runtime.handle());
-        let auditing::Started { office, watch, mut threads } =
-            self.audits(&config, (&chain, &settings.market), link, &stop)?;
-        let (market, devices) = (settings.market, (&config.launch, &range));
-        let trial::Started { watch: trials, threads: trying } =
-            self.trials((&chain, market), devices, (&status, &stop))?;
-        threads.extend(trying);
+        let (auditing::Started { office, watch, mut threads }, trials) =
+            self.duties((&config, &range), (&chain, &settings.market), link, (&status, &stop))?;
         let Self { records, board, clock, inbox, depot, custody, lender } = self;
         let (outbox, sending) = mpsc::channel();
         let (interest, questions, earned) = <(_, Questions, Arc<Mutex<Earned>>)>::default();

@@ -59,11 +59,11 @@ pub(crate) fn is_duty<S: State>(
         // It did not ask to be tried, or has paid for it; each is said once.
         MarketOperation::CommitTrial { .. } | MarketOperation::OpenTrial { .. } => {
             let Some(trial) = state.view::<Trials>(sender)? else { return Ok(false) };
-            let asked = match (trial.phase, operation) {
+            let asked = matches!(
+                (trial.phase, operation),
                 (TrialPhase::Running, MarketOperation::CommitTrial { .. })
-                | (TrialPhase::Opening { .. }, MarketOperation::OpenTrial { .. }) => true,
-                _ => false,
-            };
+                    | (TrialPhase::Opening { .. }, MarketOperation::OpenTrial { .. })
+            );
             return Ok(asked && context.time < trial.until);
         }
         _ => return Ok(false),

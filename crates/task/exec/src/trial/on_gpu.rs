@@ -16,6 +16,8 @@ const BATCH: u32 = LANES << 1;
 const GROUP: u32 = 64;
 /// A part of the rounds shall take about so long.
 const PART: Duration = Duration::from_millis(100);
+/// Parts that are shorter than this grow.
+const HALF: Duration = Duration::from_millis(50);
 /// How long a part may take before the device counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -78,7 +80,7 @@ pub(super) fn leaves(id: &str, words: [u32; 2], work: Work) -> Result<Vec<Digest
 fn next(part: u32, took: Duration) -> u32 {
     if took >= PART {
         (part >> 1).max(1)
-    } else if took < PART / 2 {
+    } else if took < HALF {
         part.saturating_mul(2)
     } else {
         part
