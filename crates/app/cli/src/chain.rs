@@ -16,7 +16,7 @@ use opengpu_client::{
     follow::Blocks,
 };
 use opengpu_light::Trust;
-use opengpu_types::{Entry, Epoch, Height, Key, TransactionId};
+use opengpu_types::{Entry, Epoch, Height, Key, TransactionId, TrialParameters};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -248,6 +248,22 @@ fn epoch(context: &Context, epoch: Option<Epoch>) -> Result<()> {
     })
 }
 
+/// How devices are tried, in words.
+fn trials(trials: &TrialParameters) -> String {
+    if !trials.are_on() {
+        return "none".to_owned();
+    }
+    let TrialParameters { period, work, slack, allowance, .. } = trials;
+    format!(
+        "once in {}, {} of work within {}.{:03} times that and {} more",
+        span(*period),
+        span(*work),
+        slack.div_euclid(1_000),
+        slack.rem_euclid(1_000),
+        span(*allowance)
+    )
+}
+
 fn parameters(context: &Context) -> Result<()> {
     context.output.show(&context.rpc.parameters()?, |info| {
         let ParametersInfo { base_fee, parameters: it, .. } = info;
@@ -284,6 +300,7 @@ fn parameters(context: &Context) -> Result<()> {
             ("ended tasks are kept", span(it.market.retention)),
             ("a dollar", format!("{} oGPU", it.market.dollar)),
             ("segments of an audit", it.market.audits.segments.to_string()),
+            ("trials of devices", trials(&it.market.trials)),
         ])
     })
 }

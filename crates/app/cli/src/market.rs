@@ -75,13 +75,14 @@ pub(crate) fn offers(context: &Context, wanted: &Offers) -> Result<()> {
                 percent(it.reliability),
                 percent(it.uptime),
                 ago(it.quiet),
+                it.proven.map_or_else(|| "-".to_owned(), ago),
                 it.offer.kinds.to_string(),
                 it.provider.to_string(),
             ]
         });
         let titles = [
-            "class", "free", "memory", "rate", "region", "reliable", "up", "heard", "runs",
-            "provider",
+            "class", "free", "memory", "rate", "region", "reliable", "up", "heard", "proven",
+            "runs", "provider",
         ];
         table(titles, rows)
     })?;
@@ -90,7 +91,8 @@ pub(crate) fn offers(context: &Context, wanted: &Offers) -> Result<()> {
     } else {
         context.output.note(
             "UP is the share of its time on the market in which a provider was not known to be silent. \
-             Only one with a lease is found out: if one without does not run, a task goes on to the next.",
+             Only one with a lease is found out: if one without does not run, a task goes on to the next. \
+             PROVEN is when a trial last showed that it has the devices that it offers.",
         );
     }
     Ok(())
@@ -118,6 +120,7 @@ fn offer_json(it: &StandingOffer) -> Value {
         "uptime_permille": it.uptime.get(),
         "longest_ms": it.offer.longest.0,
         "quiet_ms": it.quiet.0,
+        "proven_ms_ago": it.proven.map(|it| it.0),
     })
 }
 

@@ -108,6 +108,7 @@ pub(crate) fn state_key(text: &str) -> Result<Key, String> {
             });
             Key::Audit(lease.ok_or_else(|| format!("`{rest}` is no lease; one is TASK/NUMBER"))?)
         }
+        "trial" => Key::Trial(address(rest)?),
         "class" => {
             let class = rest.parse().map_err(|error| format!("`{rest}`: {error}"))?;
             Key::ClassIndex(ClassIndex::id(&class))
@@ -118,7 +119,8 @@ pub(crate) fn state_key(text: &str) -> Result<Key, String> {
                  candidates, turns, account:ADDRESS, vesting:ADDRESS, validator:ADDRESS, \
                  limit:ACCOUNT:SPENDER, delegation:DELEGATOR:VALIDATOR, unbonding:NUMBER, \
                  consensus-key:KEY, seats:EPOCH, offences:EPOCH, provider:ADDRESS, past:ADDRESS, \
-                 client:ADDRESS, task:ID, auction:ID, audit:TASK/NUMBER and class:DEVICE-CLASS"
+                 client:ADDRESS, task:ID, auction:ID, audit:TASK/NUMBER, \
+                 trial:ADDRESS and class:DEVICE-CLASS"
             ));
         }
     })

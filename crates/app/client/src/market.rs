@@ -26,6 +26,8 @@ pub struct StandingOffer {
     pub uptime: Permille,
     /// How long ago its provider was heard of on chain; while it has no lease it need not be.
     pub quiet: Millis,
+    /// How long ago a trial showed the devices of its provider, if one did.
+    pub proven: Option<Millis>,
     /// Most that one more lease of its provider may be paid.
     pub room: Amount,
 }
@@ -59,6 +61,7 @@ pub fn offers(rpc: &Rpc) -> Result<Vec<StandingOffer>, RpcError> {
                 reliability: reputation::reliability(&record),
                 uptime: reputation::uptime(&record),
                 quiet: now.since(entry.heard),
+                proven: entry.proven.map(|at| now.since(at)),
                 room: if bears { room } else { Amount::ZERO },
             });
         }

@@ -159,6 +159,7 @@ mod tests {
             reliability: Permille::ALL,
             uptime: Permille::ALL,
             quiet: Millis(0),
+            proven: None,
             room: Amount::whole(5),
         }
     }

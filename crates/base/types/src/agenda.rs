@@ -55,9 +55,17 @@ pub enum Alarm {
     Class(Digest),
     /// What is remembered of a provider that has left.
     Past(Address),
+    /// The trial of a provider.
+    Trial(Address),
 }
 
-codec_enum!(Alarm { 0 => Task(task), 1 => Provider(provider), 2 => Class(class), 3 => Past(provider) });
+codec_enum!(Alarm {
+    0 => Task(task),
+    1 => Provider(provider),
+    2 => Class(class),
+    3 => Past(provider),
+    4 => Trial(provider),
+});
 
 /// Where to go on with alarms that a block could not see to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,7 +7,7 @@ use crate::{
     Address, Agenda, AgendaPage, Amount, Auction, Audit, BeaconSignature, Boxed, ClassIndex,
     Client, ConsensusKey, Epoch, Height, LeaseId, List, Millis, NetworkAddress, Nonce, Parameters,
     Past, Permille, Provider, Purpose, RewardIndex, RuleVersion, SeatSet, Shares, Shelf,
-    SlashReason, Task, TaskId, Text, Tick, UnbondingId, Upgrade, Urgency, ValidatorKeys,
+    SlashReason, Task, TaskId, Text, Tick, Trial, UnbondingId, Upgrade, Urgency, ValidatorKeys,
     VestingTerms,
     codec::{codec_enum, codec_struct},
 };
@@ -472,6 +472,8 @@ pub enum Key {
     Past(Address),
     /// The audit of what a lease committed to.
     Audit(LeaseId),
+    /// The open trial of a provider.
+    Trial(Address),
 }
 
 codec_enum!(Key {
@@ -506,6 +508,7 @@ codec_enum!(Key {
     28 => AgendaPage { urgency, tick, page },
     29 => Past(address),
     30 => Audit(lease),
+    31 => Trial(provider),
 });
 
 impl Key {
@@ -550,6 +553,7 @@ pub enum Entry {
     AgendaPage(AgendaPage),
     Past(Boxed<Past>),
     Audit(Boxed<Audit>),
+    Trial(Boxed<Trial>),
 }
 
 codec_enum!(Entry {
@@ -584,4 +588,5 @@ codec_enum!(Entry {
     28 => AgendaPage(value),
     29 => Past(value),
     30 => Audit(value),
+    31 => Trial(value),
 });

@@ -36,6 +36,7 @@ mod summary;
 mod task;
 mod trace;
 mod transaction;
+mod trial;
 mod units;
 
 pub use agenda::{Agenda, AgendaPage, Alarm, Tick, Urgency};
@@ -75,6 +76,7 @@ pub use task::{
 };
 pub use trace::{Checkpoint, Metered, Segment, SegmentIndex};
 pub use transaction::{Authorization, SignedTransaction, Transaction, TransactionId};
+pub use trial::{Trial, TrialBlock, TrialParameters, TrialPhase, Tried};
 pub use units::{
     Amount, AmountError, ChainId, Epoch, Height, Millis, Nonce, Permille, RewardIndex, RuleVersion,
     Shares, UnbondingId, View, Weight, mul_div,

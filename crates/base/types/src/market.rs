@@ -2,8 +2,8 @@
 
 use crate::{
     Amount, ArtifactId, Audit, AuditLeaf, AuditReply, AuditReveal, Boxed, Commitment, Contact,
-    Digest, DisputeMove, LeaseId, Leave, List, Millis, Money, Offer, Provider, Spec, TaskId, Unit,
-    Witness, codec::codec_enum,
+    Digest, DisputeMove, LeaseId, Leave, List, Millis, Money, Offer, Provider, Spec, TaskId, Trial,
+    TrialBlock, Unit, Witness, codec::codec_enum,
 };
 
 /// One step on the market.
@@ -189,6 +189,20 @@ pub enum MarketOperation {
         /// The unit.
         unit: Boxed<Unit>,
     },
+    /// Asks for a trial of the sender's devices.
+    RequestTrial,
+    /// Says what all devices that are tried have computed.
+    CommitTrial {
+        /// Merkle root over the roots of the devices.
+        root: Digest,
+    },
+    /// Opens what was drawn of a trial.
+    OpenTrial {
+        /// The most rounds of any device that is tried: what checking it takes follows from that.
+        rounds: u32,
+        /// A block for each drawn lane.
+        blocks: Boxed<List<TrialBlock, { Trial::SAMPLES }>>,
+    },
 }
 
 codec_enum!(MarketOperation {
@@ -216,6 +230,9 @@ codec_enum!(MarketOperation {
     21 => DisputeSegment { lease, tree, before, claimed },
     22 => MoveDispute { lease, said },
     23 => ShowUnit { lease, unit },
+    24 => RequestTrial,
+    25 => CommitTrial { root },
+    26 => OpenTrial { rounds, blocks },
 });
 
 impl MarketOperation {
@@ -246,6 +263,9 @@ impl MarketOperation {
             Self::DisputeSegment { .. } => "dispute-segment",
             Self::MoveDispute { .. } => "move-dispute",
             Self::ShowUnit { .. } => "show-unit",
+            Self::RequestTrial => "request-trial",
+            Self::CommitTrial { .. } => "commit-trial",
+            Self::OpenTrial { .. } => "open-trial",
         }
     }
 
@@ -268,6 +288,7 @@ impl MarketOperation {
     pub const fn most_bytes(&self) -> Option<usize> {
         match self {
             Self::OpenLeaves { .. } | Self::RevealAnswers { .. } => Some(16 * 1024),
+            Self::OpenTrial { .. } => Some(32 * 1024),
             Self::PostState { .. } => Some(68 * 1024),
             Self::ShowUnit { .. } => Some(456 * 1024),
             _ => None,

@@ -1,6 +1,8 @@
 //! The numbers of a network that its genesis fixes and its governance may later change.
 
-use crate::{Amount, AuditParameters, Millis, Permille, Weight, codec::codec_struct};
+use crate::{
+    Amount, AuditParameters, Millis, Permille, TrialParameters, Weight, codec::codec_struct,
+};
 
 /// New tokens for validators over block time: a yearly amount that shrinks every year.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,6 +56,8 @@ pub struct MarketParameters {
     pub dollar: Amount,
     /// How commitments are audited.
     pub audits: AuditParameters,
+    /// How devices are tried.
+    pub trials: TrialParameters,
 }
 
 codec_struct!(MarketParameters {
@@ -76,6 +80,7 @@ codec_struct!(MarketParameters {
     index_period,
     dollar,
     audits,
+    trials,
 });
 
 impl MarketParameters {
@@ -100,6 +105,7 @@ impl MarketParameters {
         index_period: Millis(60_000),
         dollar: Amount::whole(2),
         audits: AuditParameters::LOCAL,
+        trials: TrialParameters::OFF,
     };
 
     /// The same where nothing is audited.

@@ -58,6 +58,11 @@ pub enum ProviderStatus {
         /// Whether it had said that it takes no more leases.
         draining: bool,
     },
+    /// A trial did not show the devices that it says it has; it is what it was before when one does.
+    Unproven {
+        /// Whether it had said that it takes no more leases.
+        draining: bool,
+    },
 }
 
 codec_enum!(ProviderStatus {
@@ -65,6 +70,7 @@ codec_enum!(ProviderStatus {
     1 => Draining,
     2 => Leaving { until },
     3 => Silent { draining },
+    4 => Unproven { draining },
 });
 
 impl ProviderStatus {
@@ -82,7 +88,7 @@ impl ProviderStatus {
         match self {
             Self::Active => Presence::Available,
             Self::Silent { .. } => Presence::Silent,
-            Self::Draining | Self::Leaving { .. } => Presence::Absent,
+            Self::Draining | Self::Leaving { .. } | Self::Unproven { .. } => Presence::Absent,
         }
     }
 }
@@ -217,6 +223,10 @@ pub struct Provider {
     pub paces: Paces,
     /// When it was last heard of.
     pub heard: Millis,
+    /// When a trial last showed the devices that it says it has.
+    pub proven: Option<Millis>,
+    /// Whether its free devices are in a trial now: nothing is leased to it meanwhile.
+    pub in_trial: bool,
     /// Kept while the entry exists.
     pub reserve: Amount,
     /// Who paid the reserve, if another account did.
@@ -235,6 +245,8 @@ codec_struct!(Provider {
     reputation,
     paces,
     heard,
+    proven,
+    in_trial,
     reserve,
     sponsor,
 });

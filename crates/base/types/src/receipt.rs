@@ -185,6 +185,9 @@ pub enum Failure {
     /// What is shown is not what is disputed.
     #[error("what is shown is not what is disputed")]
     BadUnit,
+    /// What is opened is not what was drawn of what was committed to.
+    #[error("what is opened is not what was drawn of what was committed to")]
+    BadTrial,
 }
 
 codec_enum!(Failure {
@@ -201,7 +204,7 @@ codec_enum!(Failure {
     41 => UnknownOffer, 42 => UnfitOffer, 43 => AlreadyBid, 44 => TooManyBids, 45 => UnknownBid,
     46 => WrongSeal, 47 => BadCommitment, 48 => BadSignature, 49 => BadWitness, 50 => Rejected,
     51 => TooSoon, 52 => BadKey, 53 => KeyChanged, 54 => BadLeaf, 55 => NotAsked, 56 => BadMove,
-    57 => BadUnit,
+    57 => BadUnit, 58 => BadTrial,
 });
 
 /// How an included transaction ended.
@@ -452,6 +455,11 @@ pub enum Event {
     AuditClosed { lease: LeaseId, audit: Boxed<Audit>, fees: Amount, forfeited: Amount },
     /// The state from which a drawn segment is repeated is on chain: nobody lacks it any more.
     StatePosted { lease: LeaseId, segment: u32 },
+    /// So many free devices of a provider are tried at once.
+    TrialOpened { provider: Address, devices: u32, until: Millis },
+    /// A trial ended: it was passed if it was completed, and otherwise nothing is leased to the provider
+    /// before another one is, unless it could not be held.
+    TrialClosed { provider: Address, reason: CloseReason },
 }
 
 codec_enum!(Event {
@@ -504,6 +512,8 @@ codec_enum!(Event {
     46 => AuditDrawn { lease, draw, verifiers },
     47 => AuditClosed { lease, audit, fees, forfeited },
     48 => StatePosted { lease, segment },
+    49 => TrialOpened { provider, devices, until },
+    50 => TrialClosed { provider, reason },
 });
 
 /// Record of one transaction, or of what the block did by itself.

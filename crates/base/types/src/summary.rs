@@ -175,6 +175,11 @@ impl fmt::Display for MarketOperation {
             Self::ShowUnit { lease, .. } => {
                 write!(f, "Make the disputed unit of lease {lease} public")
             }
+            Self::RequestTrial => f.write_str("Ask for a trial of the provider's devices"),
+            Self::CommitTrial { root } => write!(f, "Commit to trial {root}"),
+            Self::OpenTrial { rounds, blocks } => {
+                write!(f, "Open {} blocks of the trial, of {rounds} rounds", blocks.len())
+            }
         }
     }
 }

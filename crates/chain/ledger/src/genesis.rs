@@ -17,8 +17,9 @@ use opengpu_crypto::{BeaconSignature, Seed, hash};
 use opengpu_types::{
     Account, Address, Amount, Audit, AuditParameters, Candidates, ChainState, Epoch, Event,
     Genesis, Height, KeyHolder, List, Parameters, Permille, Seat, SeatSet, Supply, Treasury,
-    UnbondingId, ValidatorKeys, Vesting,
+    TrialParameters, UnbondingId, ValidatorKeys, Vesting,
 };
+use opengpu_verify::trial;
 use std::collections::BTreeSet;
 
 /// Why a genesis document cannot begin a network.
@@ -142,7 +143,7 @@ fn check_parameters(parameters: &Parameters) -> Result<(), GenesisError> {
 
 /// Ranges in which the market keeps its promises: every span ends, nothing is free that takes space, and
 /// nobody gets its stake back while a bid of its is open.
-fn market_rules(parameters: &Parameters) -> [(&'static str, bool); 15] {
+fn market_rules(parameters: &Parameters) -> [(&'static str, bool); 16] {
     let market = &parameters.market;
     let span = 1..=LONGEST;
     let paid = Amount(1)..=Amount::CAP;
@@ -172,6 +173,7 @@ fn market_rules(parameters: &Parameters) -> [(&'static str, bool); 15] {
         ),
         ("dollar", paid.contains(&market.dollar)),
         ("audits", audits_end(&market.audits)),
+        ("trials", trials_find(&market.trials)),
     ]
 }
 
@@ -184,6 +186,13 @@ fn audits_end(audits: &AuditParameters) -> bool {
         && spans.into_iter().all(|span| (1..=LONGEST).contains(&span.0))
         && audits.fees.get() <= 500
         && audits.pledge <= Amount::CAP
+}
+
+/// Whether trials, where they are held, find whoever lists each of its devices twice, and end.
+fn trials_find(trials: &TrialParameters) -> bool {
+    let spans = [trials.period, trials.work, trials.allowance, trials.opening];
+    let ends = spans.into_iter().all(|span| (1..=LONGEST).contains(&span.0));
+    !trials.are_on() || ends && trials.slack >= 1_000 && trial::is_late(trials, 2, 1)
 }
 
 /// The seats of the first two epochs, as block one records them.

@@ -14,6 +14,7 @@ mod market;
 mod pasts;
 mod registry;
 mod shelves;
+mod trials;
 
 pub use census::Census;
 pub use registry::{Breach, Invariant, check_all, check_block, check_state, registry};
@@ -123,6 +124,7 @@ pub(crate) fn held(entry: &Entry, mut tell: impl FnMut(Part, Amount)) {
         | Entry::ClassIndex(_)
         | Entry::Agenda(_)
         | Entry::Tick(_)
+        | Entry::Trial(_)
         | Entry::AgendaPage(_) => {}
     }
 }
@@ -226,5 +228,6 @@ pub(crate) fn fits(key: &Key, entry: &Entry) -> bool {
             | (Key::AgendaPage { .. }, Entry::AgendaPage(_))
             | (Key::Past(_), Entry::Past(_))
             | (Key::Audit(_), Entry::Audit(_))
+            | (Key::Trial(_), Entry::Trial(_))
     )
 }

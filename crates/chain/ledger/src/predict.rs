@@ -28,6 +28,9 @@ pub fn block_keys(height: Height, time: Millis, parameters: &Parameters) -> Vec<
         keys.push(Key::Agenda(urgency));
         keys.extend(likely_ticks(time).map(|tick| Key::Tick { urgency, tick }));
     }
+    if parameters.market.trials.are_on() {
+        keys.push(Key::Shelves);
+    }
     if is_first_of_epoch(height, parameters) {
         keys.push(Key::Seats(epoch.plus(1)));
     }
@@ -159,6 +162,11 @@ fn market_keys(sender: Address, operation: &MarketOperation, keys: &mut Vec<Key>
         | MarketOperation::MoveDispute { lease, .. }
         | MarketOperation::ShowUnit { lease, .. } => {
             keys.extend([Key::Task(lease.task), Key::Audit(*lease), Key::Provider(sender)]);
+        }
+        MarketOperation::RequestTrial
+        | MarketOperation::CommitTrial { .. }
+        | MarketOperation::OpenTrial { .. } => {
+            keys.extend([Key::Provider(sender), Key::Trial(sender), Key::Shelves]);
         }
     }
 }

@@ -48,7 +48,7 @@ pub mod tables {
         Account, Address, Agenda, AgendaPage, Auction, Audit, BeaconRecord, Candidates, ChainState,
         ClassIndex, Client, ConsensusKey, Delegation, Digest, Duty, DutyKind, Entry, Epoch, Key,
         KeyHolder, LeaseId, Offences, Parameters, Past, Provider, SeatSet, Shelf, SpendingLimit,
-        Supply, Task, TaskId, Tick, Treasury, Turns, Unbonding, UnbondingId, UnbondingPool,
+        Supply, Task, TaskId, Tick, Treasury, Trial, Turns, Unbonding, UnbondingId, UnbondingPool,
         Urgency, Validator, Vesting,
     };
 
@@ -163,6 +163,10 @@ pub mod tables {
     table!(
         /// Audits of what leases committed to.
         Audits, id: LeaseId => Key::Audit(id), Audit, Audit
+    );
+    table!(
+        /// Open trials of providers.
+        Trials, id: Address => Key::Trial(id), Trial, Trial
     );
     table!(
         /// Bids for tasks.

@@ -19,6 +19,8 @@
 //! | an audit that is spoken in: read, changed, kept | 20 us | 200 |
 //! | a unit that is executed, up to its fuel | 6 ms | 60,000 |
 //! | a byte of its module, checked and translated | 50 ns | 0.5 |
+//! | 24 opened blocks of a trial, with their proofs | 0.5 ms | 5,000 |
+//! | a round of all 24 drawn lanes, beside each other | 0.1 us | 1 |
 
 use commonware_codec::EncodeSize as _;
 use opengpu_types::{
@@ -39,9 +41,10 @@ const SPOT: u64 = 1_600;
 const PREDICATE: u64 = 5_000;
 const AUDIT: u64 = 200;
 const UNIT: u64 = 60_000;
+const TRIAL: u64 = 5_000;
 /// Of a module that is translated, in tenths.
 const MODULE_BYTE_TENTHS: u64 = 5;
-/// What the referee executes of disputes in one block: 20 ms.
+/// What is executed in one block of disputes and trials: 20 ms.
 pub(crate) const MOST_REFEREED: u64 = 200_000;
 
 /// Weight of a transaction; depends on nothing but its bytes.
@@ -109,13 +112,17 @@ fn market(operation: &MarketOperation) -> u64 {
         | MarketOperation::DisputeSegment { .. }
         | MarketOperation::MoveDispute { .. } => AUDIT.saturating_add(all),
         MarketOperation::ShowUnit { unit, .. } => showing(unit.module.len()),
+        MarketOperation::CommitTrial { .. } => MARKET.saturating_add(all),
+        MarketOperation::OpenTrial { rounds, .. } => trying(*rounds).saturating_add(all),
         _ => MARKET,
     }
 }
 
-/// Weight of a unit that the referee executes, beside its bytes; none of other operations.
+/// Weight of a unit that the referee executes, or of lanes that are computed again, beside their bytes; none
+/// of other operations.
 fn refereed(operation: &Operation) -> u64 {
     match operation {
+        Operation::Market(MarketOperation::OpenTrial { rounds, .. }) => trying(*rounds),
         Operation::Market(MarketOperation::ShowUnit { unit, .. }) => showing(unit.module.len()),
         _ => 0,
     }
@@ -130,6 +137,11 @@ pub(crate) fn refereed_of(signed: &SignedTransaction) -> u64 {
 fn showing(module: usize) -> u64 {
     let module = u64::try_from(module).unwrap_or(u64::MAX).saturating_mul(MODULE_BYTE_TENTHS) / 10;
     UNIT.saturating_add(module)
+}
+
+/// Proofs are checked, and lanes of so many rounds computed again.
+fn trying(rounds: u32) -> u64 {
+    TRIAL.saturating_add(rounds.into())
 }
 
 /// Weight of so many offers that come or go.

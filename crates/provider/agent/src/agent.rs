@@ -27,6 +27,7 @@ use crate::readers::{Readers, Shown};
 use crate::record::Records;
 use crate::room::Room;
 use crate::setup::{contact, relay_text, router, runtime, settings, watch_owner};
+use crate::trial;
 use opengpu_crypto::{SealKeypair, hash};
 use opengpu_exec::Launch;
 use opengpu_link::artifact::OwnerSecret;
@@ -467,6 +468,29 @@ impl Parts {
         setting.start()
     }
 
+    /// Starts what audits and trials of devices take, where there are any.
+    fn duties(
+        &self,
+        (config, range): (&Config, &Range),
+        (chain, market): (&Arc<dyn Chain>, &MarketParameters),
+        link: (&Arc<Endpoint>, &Handle),
+        (status, stop): (&Arc<Mutex<Status>>, &Arc<AtomicBool>),
+    ) -> io::Result<(auditing::Started, Option<trial::Watch>)> {
+        let mut audits = self.audits(config, (chain, market), link, stop)?;
+        let setting = trial::Setting {
+            chain: Arc::clone(chain),
+            market: *market,
+            clock: self.clock.clone(),
+            launch: config.launch.clone(),
+            groups: range.groups.clone(),
+            status: Arc::clone(status),
+            stop: Arc::clone(stop),
+        };
+        let trial::Started { watch, threads } = setting.start()?;
+        audits.threads.extend(threads);
+        Ok((audits, watch))
+    }
+
     /// Starts the threads.
     fn start(
         self,
@@ -480,8 +504,8 @@ impl Parts {
         let keeper = self.keeper(&config, settings.market.audits.are_on());
         let (stop, status) = <(Arc<AtomicBool>, Arc<Mutex<Status>>)>::default();
         let link = (&endpoint, runtime.handle());
-        let auditing::Started { office, watch, mut threads } =
-            self.audits(&config, (&chain, &settings.market), link, &stop)?;
+        let (auditing::Started { office, watch, mut threads }, trials) =
+            self.duties((&config, &range), (&chain, &settings.market), link, (&status, &stop))?;
         let Self { records, board, clock, inbox, depot, custody, lender } = self;
         let (outbox, sending) = mpsc::channel();
         let (interest, questions, earned) = <(_, Questions, Arc<Mutex<Earned>>)>::default();
@@ -518,6 +542,7 @@ impl Parts {
             stop: Arc::clone(&stop),
             began: Height(0),
             audits: watch,
+            trials,
         };
         let (sender_chain, sender_inbox) = (Arc::clone(&chain), inbox.clone());
         let [custody_stop, keeper_stop, owner_stop] = [&stop; 3].map(Arc::clone);

@@ -78,6 +78,8 @@ pub(crate) fn provider() -> Provider {
         reputation: Reputation::default(),
         paces: List::empty(),
         heard: Millis(0),
+        proven: None,
+        in_trial: false,
         reserve: Amount::ZERO,
         sponsor: None,
     }

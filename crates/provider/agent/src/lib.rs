@@ -16,6 +16,7 @@
 //! | [`chain`] | the chain as an agent needs it |
 //! | [`presence`] | whether the owner is at the machine |
 //! | [`audit`] | what is said in audits, as verifier and as the one who is audited; pure |
+//! | [`trial`] | what is done when the chain tries the devices, and its threads |
 //! | [`record`] | what is on disk of leases and bids |
 //! | [`docket`] | what is on disk of audits |
 //! | `auditing` | audits with their threads, beside those of leases |
@@ -59,6 +60,7 @@ pub mod record;
 mod room;
 mod run;
 mod setup;
+pub mod trial;
 mod witness;
 
 pub use agent::{Agent, AnnounceError, Config, Earned, LeaseStatus, StartError, Status};

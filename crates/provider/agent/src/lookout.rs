@@ -9,6 +9,7 @@ use crate::auditing::Watch;
 use crate::chain::{Chain, ChainError, Final};
 use crate::core::Input;
 use crate::desk::Inbox;
+use crate::trial;
 use opengpu_types::{Entry, Event, Height, Key, Millis, Task, TaskId, TaskPhase};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,6 +57,8 @@ pub(crate) struct Lookout {
     pub(crate) began: Height,
     /// What is looked at for audits, where the network audits.
     pub(crate) audits: Option<Watch>,
+    /// What is looked at for trials, where the network tries devices.
+    pub(crate) trials: Option<trial::Watch>,
 }
 
 impl Lookout {
@@ -103,6 +106,7 @@ impl Lookout {
             if let Some(audits) = &self.audits {
                 ours |= audits.hear(block.height, event, account) && is_new;
             }
+            ours |= trial::Watch::hear(event, account) && is_new;
             match event {
                 Event::LeaseOpened { provider, .. } if *provider == account => ours |= is_new,
                 Event::LeaseClosed { provider, paid, .. } if is_new && *provider == account => {
@@ -145,7 +149,10 @@ impl Lookout {
             audits.look(&*self.chain, provider.as_deref(), &tasks)?;
         }
         self.inbox.tell(Input::Seen { provider, tasks });
-        Ok(())
+        match &self.trials {
+            Some(trials) => trials.look(&*self.chain),
+            None => Ok(()),
+        }
     }
 
     fn task(&self, id: TaskId) -> Result<Option<Task>, ChainError> {
@@ -226,6 +233,7 @@ mod tests {
             stop: Arc::default(),
             began: Height(0),
             audits: None,
+            trials: None,
         };
         let mut height = None;
         assert!(lookout.turn(&mut height).is_err());

@@ -228,7 +228,7 @@ impl Policy {
         open: &Open,
         (market, now): (&MarketParameters, Millis),
     ) -> Result<Bid, Why> {
-        if provider.status != ProviderStatus::Active {
+        if provider.status != ProviderStatus::Active || provider.in_trial {
             return Err(Why::NotActive);
         }
         why_not_run(task).map_or(Ok(()), Err)?;

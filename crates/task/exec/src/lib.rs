@@ -12,6 +12,7 @@
 //! - [`look`]: what is inside of a segment, for audits and disputes.
 //! - [`Supervisor`]: keeps the process; whatever happens in it becomes a [`Fault`].
 //! - [`child`]: the process itself, behind walls of its own.
+//! - [`trial`]: devices that show that they are there;
 //! - [`archive`]: a folder as one byte string, for inputs that are folders.
 //!
 //! It knows neither keys nor money, and never reaches the node.
@@ -46,6 +47,7 @@ mod stop;
 mod supervisor;
 #[cfg(feature = "llm")]
 pub mod train;
+pub mod trial;
 mod usage;
 mod walls;
 #[cfg(feature = "wasm")]

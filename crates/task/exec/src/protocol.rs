@@ -8,6 +8,7 @@ use crate::backend::Weighed;
 use crate::fault::{Fault, Refusal};
 use crate::look::{Looked, Wanted};
 use crate::usage::Usage;
+use crate::walls::Grant;
 use commonware_codec::{DecodeExt, Encode};
 use opengpu_types::{ArtifactId, Checkpoint, Segment};
 use opengpu_verify::trace::Extent;
@@ -23,6 +24,15 @@ pub(crate) const FRAME: usize = 300 << 20;
 pub(crate) const PART: usize = 16 << 20;
 /// Bytes of all that a run may say beside its output.
 pub const MOST_LOGGED: u64 = 1 << 20;
+
+/// What a process shall be: the first thing that it hears.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Role {
+    /// An executor, behind these walls; without any if none.
+    Executor(Option<Grant>),
+    /// What one device computes for a trial.
+    Trial(crate::trial::Order),
+}
 
 /// From the supervisor.
 #[derive(Debug, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 //!
 //! - A provider's record follows from `LeaseClosed` by [`lease_ended`], and its uptime from
 //!   `ProviderOpened`, `ProviderDrained` and `ProviderSilent` by [`becomes`].
+//! - A trial that it did not pass counts for a provider by [`trial_ended`].
 //! - A client's record follows from `TaskClosed`, and from what `LeaseClosed` said of the leases of the
 //!   task, by [`task_ended`]; and from `AuditClosed` by [`audit_ended`], because an objection of its own may
 //!   have been wrong.
@@ -117,6 +118,14 @@ pub const fn upheld(reputation: &mut Reputation) {
 /// A lease ended by the account's fault.
 pub const fn broken(reputation: &mut Reputation) {
     reputation.broken = reputation.broken.saturating_add(ONE);
+}
+
+/// Counts a trial of a provider that has ended: not to show the devices that it offers weighs as much as to
+/// break a lease.
+pub const fn trial_ended(record: &mut Reputation, reason: CloseReason) {
+    if matches!(reason, CloseReason::Silent | CloseReason::Refuted) {
+        broken(record);
+    }
 }
 
 /// The account claimed what is false.

@@ -71,6 +71,11 @@ impl Chance {
         result
     }
 
+    /// So often in a row, rounded up.
+    pub(crate) fn often(self, times: u32) -> Self {
+        self.power(times, Rounding::Up)
+    }
+
     fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0).min(ONE))
     }

@@ -2,7 +2,8 @@
 //!
 //! - [`trace`]: the commitment to a run, and what of it can be opened;
 //! - [`ladder`]: how much a provider may have open at once, and how often it is audited;
-//! - [`statement`]: what parties of a lease sign or seal.
+//! - [`statement`]: what parties of a lease sign or seal;
+//! - [`trial`]: how devices are shown to be what a rating says.
 //!
 //! Proof of Sync, which no chain carries out yet:
 //!
@@ -31,4 +32,5 @@ pub mod point;
 pub mod split;
 pub mod statement;
 pub mod trace;
+pub mod trial;
 pub mod window;

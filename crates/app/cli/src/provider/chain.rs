@@ -141,13 +141,15 @@ const fn ways(operation: &MarketOperation) -> &'static [bool] {
         | MarketOperation::OpenOutput { .. }
         | MarketOperation::ReleaseLease { .. }
         | MarketOperation::ClaimUsage { .. } => &[true, false],
-        // What nobody waits for in an audit would be refused, and cost a fee.
+        // What nobody waits for in an audit or a trial would be refused, and cost a fee.
         MarketOperation::AnswerAudit { .. }
         | MarketOperation::PostState { .. }
         | MarketOperation::OpenLeaves { .. }
         | MarketOperation::RevealAnswers { .. }
         | MarketOperation::MoveDispute { .. }
-        | MarketOperation::ShowUnit { .. } => &[true],
+        | MarketOperation::ShowUnit { .. }
+        | MarketOperation::CommitTrial { .. }
+        | MarketOperation::OpenTrial { .. } => &[true],
         _ => &[false],
     }
 }

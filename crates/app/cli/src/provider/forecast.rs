@@ -188,6 +188,7 @@ mod tests {
             reliability: Permille::ALL,
             uptime: Permille::ALL,
             quiet: Millis(0),
+            proven: None,
             room: Amount::CAP,
         }
     }

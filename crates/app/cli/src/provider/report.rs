@@ -1,13 +1,13 @@
 //! Where a provider stands, as it is told over the socket and shown to its owner.
 
 use super::devices::{Offering, Shown};
-use crate::output::{lines, percent, table};
+use crate::output::{ago, lines, percent, table};
 use opengpu_agent::{
     Status,
     core::{BidStage, BidStatus, Devices, Failing, Stage, Wish},
     presence::Sight,
 };
-use opengpu_types::{Address, Permille, ProviderStatus};
+use opengpu_types::{Address, Millis, Permille, Provider, ProviderStatus};
 use serde::{Deserialize, Serialize};
 
 /// Where a provider stands.
@@ -21,6 +21,9 @@ pub(crate) struct Report {
     pub(crate) standing: String,
     /// What the chain says of it: active, draining, leaving, or nothing.
     pub(crate) on_chain: Option<String>,
+    /// What trials of its devices have shown.
+    #[serde(default)]
+    pub(crate) devices_shown: Option<String>,
     /// Its stake.
     pub(crate) stake: Option<String>,
     /// How reliable it was, by the chain's record of it.
@@ -86,6 +89,8 @@ pub(crate) struct Around {
     pub(crate) idle_only: bool,
     /// What can be seen of the owner, if that counts.
     pub(crate) sight: Option<Sight>,
+    /// The time.
+    pub(crate) now: Millis,
 }
 
 impl Report {
@@ -114,6 +119,7 @@ impl Report {
             ProviderStatus::Draining => "draining",
             ProviderStatus::Leaving { .. } => "leaving",
             ProviderStatus::Silent { .. } => "silent",
+            ProviderStatus::Unproven { .. } => "unproven",
         });
         let record = status.record;
         Self {
@@ -121,6 +127,7 @@ impl Report {
             wish: word(status.wish).to_owned(),
             standing: standing(status, around),
             on_chain: on_chain.map(str::to_owned),
+            devices_shown: provider.map(|provider| shown(provider, around.now)),
             stake: provider.map(|provider| provider.stake.to_string()),
             reliability_permille: record.map(|(reliability, _)| reliability.get()),
             uptime_permille: record.map(|(_, uptime)| uptime.get()),
@@ -151,6 +158,7 @@ impl Report {
             ("standing", self.standing.clone()),
             ("wish", self.wish.clone()),
             ("on chain", self.on_chain.clone().unwrap_or_else(|| "not registered".to_owned())),
+            ("proven", self.devices_shown.clone().unwrap_or_else(|| "-".to_owned())),
             ("stake", stake),
             ("record", record),
             ("relay", self.relay.clone()),
@@ -242,6 +250,18 @@ const MEND: &str = "a device that fails again and again is out of service for so
      lease: `opengpu doctor` says what is wrong, `opengpu provider resume` puts it back at once, and `devices` in \
      provider.toml leaves it out";
 
+/// What trials have shown of the devices of a provider.
+fn shown(provider: &Provider, now: Millis) -> String {
+    match (provider.status, provider.in_trial, provider.proven) {
+        (_, true, _) => "its devices are in a trial now".to_owned(),
+        (ProviderStatus::Unproven { .. }, ..) => {
+            "no: a trial did not show the devices that it offers".to_owned()
+        }
+        (_, _, Some(at)) => ago(now.since(at)),
+        _ => "not yet: the chain has not tried its devices".to_owned(),
+    }
+}
+
 /// What is wrong with a device, if anything is.
 fn trouble(status: &Status, offering: &Offering, id: &str) -> Option<String> {
     let is_it = |it: &&Failing| {
@@ -310,6 +330,10 @@ fn standing(status: &Status, around: Around) -> String {
         (Some(provider), _) if matches!(provider.status, ProviderStatus::Silent { .. }) => {
             "it was not heard of during a lease, and reports back"
         }
+        (Some(provider), _) if matches!(provider.status, ProviderStatus::Unproven { .. }) => {
+            "a trial did not show the devices that it offers, and it asks for another one: if one is \
+             shared or slower than it was measured, `opengpu provider init --force` measures again"
+        }
         _ if around.idle_only => "somebody is at the machine",
         _ => "the chain has not made it active yet",
     };
@@ -321,9 +345,10 @@ mod tests {
     use super::*;
     use crate::provider::measure::{Measured, sample};
     use opengpu_agent::LeaseStatus;
-    use opengpu_types::{Amount, Digest, LeaseId, Millis, SegmentIndex, TaskId};
+    use opengpu_types::{Amount, Digest, LeaseId, SegmentIndex, TaskId};
 
-    const AROUND: Around = Around { open: true, reachable: true, idle_only: false, sight: None };
+    const AROUND: Around =
+        Around { open: true, reachable: true, idle_only: false, sight: None, now: Millis(0) };
 
     #[test]
     fn it_says_what_it_does_or_why_it_does_nothing() {

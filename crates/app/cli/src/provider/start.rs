@@ -257,7 +257,7 @@ impl Desk {
         let relay = agent.contact().relay.as_str().to_owned();
         let sight = self.idle_only.then(sight);
         let (open, reachable) = (self.hours.contains(now()), agent.is_reachable());
-        let around = Around { open, reachable, idle_only: self.idle_only, sight };
+        let around = Around { open, reachable, idle_only: self.idle_only, sight, now: now() };
         Report::new(self.account, relay, (&status, &self.offering), around)
     }
 }

@@ -6,7 +6,7 @@ use opengpu_types::{
     Address, Amount, AuditParameters, BeaconPublicKey, BeaconSignature, Block, ChainId,
     ConsensusKey, Digest, Emission, Epoch, Height, MarketParameters, Millis, NetworkAddress,
     Parameters, Permille, RuleVersion, Seat, SeatSet, Seed, SlashReason, Supply, TransactionId,
-    Validator, ValidatorStatus, View, Weight,
+    TrialParameters, Validator, ValidatorStatus, View, Weight,
 };
 use serde::{Deserialize, Serialize};
 
@@ -375,6 +375,22 @@ struct MarketParametersForm {
     dollar: Amount,
     #[serde(with = "form")]
     audits: AuditParameters,
+    #[serde(with = "form")]
+    trials: TrialParameters,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "TrialParameters", deny_unknown_fields)]
+struct TrialParametersForm {
+    #[serde(with = "form")]
+    period: Millis,
+    #[serde(with = "form")]
+    work: Millis,
+    slack: u16,
+    #[serde(with = "form")]
+    allowance: Millis,
+    #[serde(with = "form")]
+    opening: Millis,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -460,6 +476,7 @@ form::as_object!(
     Parameters: ParametersForm,
     MarketParameters: MarketParametersForm,
     AuditParameters: AuditParametersForm,
+    TrialParameters: TrialParametersForm,
     Emission: EmissionForm,
     Supply: SupplyForm,
 );

@@ -101,6 +101,8 @@ impl From<&Event> for EventInfo {
             "audit-drawn" => AuditDrawn { lease, draw, verifiers },
             "audit-closed" => AuditClosed { lease, audit, fees, forfeited },
             "state-posted" => StatePosted { lease, segment },
+            "trial-opened" => TrialOpened { provider, devices, until },
+            "trial-closed" => TrialClosed { provider, reason },
         )
     }
 }

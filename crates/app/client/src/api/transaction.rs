@@ -219,6 +219,7 @@ const fn failure_code(failure: Failure) -> &'static str {
         Failure::NotAsked => "not-asked",
         Failure::BadMove => "bad-move",
         Failure::BadUnit => "bad-unit",
+        Failure::BadTrial => "bad-trial",
     }
 }
 

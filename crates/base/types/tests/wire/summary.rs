@@ -241,6 +241,12 @@ fn golden_market() -> Vec<(MarketOperation, String)> {
             Op::ShowUnit { lease, unit: Stream::new(&[]).take() },
             format!("Make the disputed unit of lease {task}/2 public"),
         ),
+        (Op::RequestTrial, "Ask for a trial of the provider's devices".to_owned()),
+        (Op::CommitTrial { root: NONE }, format!("Commit to trial {NONE}")),
+        (
+            Op::OpenTrial { rounds: 9, blocks: Stream::new(&[2]).take() },
+            "Open 2 blocks of the trial, of 9 rounds".to_owned(),
+        ),
     ]
 }
 
@@ -395,6 +401,10 @@ fn shown_market(operation: &mut MarketOperation) {
         }
         Op::MoveDispute { said: DisputeMove::State(points), .. } => blank(points),
         Op::ShowUnit { unit, .. } => *unit = Stream::new(&[]).take(),
+        Op::OpenTrial { blocks, .. } => {
+            let length = u8::try_from(blocks.len()).unwrap();
+            *blocks = Stream::new(&[length]).take();
+        }
         _ => {}
     }
 }

@@ -21,9 +21,10 @@ use opengpu_types::{
     Said, SealPublicKey, Seat, SeatSet, Segment, SegmentIndex, SessionKey, Set, Shares, Shelf,
     Shelved, SignedTransaction, SlashReason, Spec, SpendingLimit, StateCommitment, Step, Supply,
     Task, TaskId, TaskPhase, Text, Tick, Transaction, TransactionId, Treasury, TreasuryStream,
-    Trust, Turn, Turns, Unbonding, UnbondingId, UnbondingPool, Unit, Upgrade, Uptime, Urgency,
-    Usage, Validator, ValidatorKeys, ValidatorStatus, Verdict, Vesting, VestingTerms, View, Vote,
-    VoteKind, Weight, Weights, Witness, Work,
+    Trial, TrialBlock, TrialParameters, TrialPhase, Tried, Trust, Turn, Turns, Unbonding,
+    UnbondingId, UnbondingPool, Unit, Upgrade, Uptime, Urgency, Usage, Validator, ValidatorKeys,
+    ValidatorStatus, Verdict, Vesting, VestingTerms, View, Vote, VoteKind, Weight, Weights,
+    Witness, Work,
 };
 use std::{
     fmt::Debug,
@@ -109,6 +110,7 @@ kinds! {
     Auction, Tick, Urgency, Alarm, Agenda, AgendaPage, MarketOperation, AuditParameters, Reply,
     AuditReply, AuditLeaf, AuditReveal, DisputeMove, Frontier, Unit, Said, AuditDuty, AuditSeat,
     Challenger, Fault, Finding, Step, Dissection, Dispute, AuditPhase, Audit,
+    TrialParameters, Tried, TrialPhase, Trial, TrialBlock,
 }
 
 macro_rules! integers {
@@ -320,7 +322,7 @@ structs! {
     Offered { offer, leased, pace, shelf }
     Provider {
         contact, status, stake, locked, offers, leases, audits, exposure, reputation, paces, heard,
-        reserve, sponsor,
+        proven, in_trial, reserve, sponsor,
     }
     Paced { class, rating, pace, until }
     Past { reputation, paces, until, reserve, sponsor }
@@ -339,7 +341,7 @@ structs! {
     MarketParameters {
         provider_stake, newcomer, exposure, client_lock, provider_lock, bid_pledge, bidding,
         opening, silence, grace, objection, retention, half_life, index, least_index, most_index,
-        index_period, dollar, audits,
+        index_period, dollar, audits, trials,
     }
     LeaseId { task, number }
     Spec {
@@ -375,6 +377,10 @@ structs! {
         from, to, closing, before, claimed, stated, since, provider, challenger, narrowed,
     }
     Dispute { by, index, dissection }
+    TrialParameters { period, work, slack, allowance, opening }
+    Tried { offer, devices, integers }
+    Trial { tried, seed, phase, until }
+    TrialBlock { values, device, within, among }
     Audit {
         rate, seed, draws, seats, posted, leaves, lacking, objected, phase, until,
     }
@@ -431,6 +437,7 @@ enums! {
         TooManyTasks, BudgetTooSmall, WrongPhase, NotParty, UnknownLease, UnknownOffer,
         UnfitOffer, AlreadyBid, TooManyBids, UnknownBid, WrongSeal, BadCommitment, BadSignature,
         BadWitness, Rejected, TooSoon, BadKey, KeyChanged, BadLeaf, NotAsked, BadMove, BadUnit,
+        BadTrial,
     }
     Outcome { Applied, Failed { operation, failure } }
     SlashReason { ConflictingVotes, MissedTurns }
@@ -463,12 +470,13 @@ enums! {
         BidsLimited { task, until, opened_until }, KeyChanged { account, key }, ProviderSilent {
         provider }, PastClosed { provider, reason }, AuditDrawn { lease, draw, verifiers },
         AuditClosed { lease, audit, fees, forfeited }, StatePosted { lease, segment },
+        TrialOpened { provider, devices, until }, TrialClosed { provider, reason },
     }
-    ProviderStatus { Active, Draining, Leaving { until }, Silent { draining } }
+    ProviderStatus { Active, Draining, Leaving { until }, Silent { draining }, Unproven { draining } }
     Presence { Absent, Available, Silent }
     Leave { OwnerReturned, Refused, Broken, Unbriefed }
     Urgency { Deadline, Collection }
-    Alarm { Task(task), Provider(provider), Class(class), Past(provider) }
+    Alarm { Task(task), Provider(provider), Class(class), Past(provider), Trial(provider) }
     MarketOperation {
         RegisterProvider { contact, offers, stake }, EditProvider { contact, offers },
         StakeProvider { amount }, DrainProvider { draining }, LeaveProvider, Heartbeat, SubmitTask
@@ -478,7 +486,8 @@ enums! {
         output, salt }, ReleaseLease { lease, leave }, ClaimUsage { lease, time, signature },
         AnswerAudit { lease, replies }, PostState { lease, tree, before, state }, OpenLeaves { lease,
         tree, leaves }, RevealAnswers { lease, tree, reveals }, DisputeSegment { lease, tree, before,
-        claimed }, MoveDispute { lease, said }, ShowUnit { lease, unit },
+        claimed }, MoveDispute { lease, said }, ShowUnit { lease, unit }, RequestTrial, CommitTrial {
+        root }, OpenTrial { rounds, blocks },
     }
     Class {
         Nothing, Exact, Tolerance, Likelihood, Perceptual, Replicate(copies), Predicate(program),
@@ -502,6 +511,7 @@ enums! {
         Waiting { height }, Answering, Posting, Opening, Revealing, Disputing(dispute), Drawing {
         height }, Objecting, Decided(finding),
     }
+    TrialPhase { Requested, Running, Committed { root, height }, Opening { root, draw } }
     TaskPhase { Bidding { until }, Opening { until }, Running, Closed { reason, at } }
     ValidatorStatus { Active, Jailed(jail), Retired }
     DutyKind { ConfirmSeat { epoch } }
@@ -512,7 +522,7 @@ enums! {
         }, Unbonding(id), Seats(epoch), Offences(epoch), Duty { account, duty }, Beacon(slot),
         Provider(address), Shelves, Shelf(number), ClassIndex(class), Client(address), Task(task),
         Auction(task), Agenda(urgency), Tick { urgency, tick },
-        AgendaPage { urgency, tick, page }, Past(address), Audit(lease),
+        AgendaPage { urgency, tick, page }, Past(address), Audit(lease), Trial(provider),
     }
     Entry {
         Chain(value), Supply(value), Parameters(value), Treasury(value), Candidates(value),
@@ -520,6 +530,6 @@ enums! {
         Validator(value), KeyHolder(value), Delegation(value), UnbondingPool(value),
         Unbonding(value), Seats(value), Offences(value), Duty(value), Beacon(value),
         Provider(value), Shelves(value), Shelf(value), ClassIndex(value), Client(value),
-        Task(value), Auction(value), Agenda(value), Tick(value), AgendaPage(value), Past(value), Audit(value),
+        Task(value), Auction(value), Agenda(value), Tick(value), AgendaPage(value), Past(value), Audit(value), Trial(value),
     }
 }

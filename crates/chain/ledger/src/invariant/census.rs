@@ -9,8 +9,8 @@ use crate::state::Memory;
 use opengpu_types::{
     Address, Agenda, Alarm, Amount, Audit, ChainState, ClassIndex, Client, ConsensusKey,
     Delegation, Digest, Entry, Epoch, Key, KeyHolder, LeaseId, Parameters, Past, Provider, SeatSet,
-    Shares, Shelf, Supply, Task, TaskId, Tick, Treasury, Unbonding, UnbondingId, UnbondingPool,
-    Urgency, Validator,
+    Shares, Shelf, Supply, Task, TaskId, Tick, Treasury, Trial, Unbonding, UnbondingId,
+    UnbondingPool, Urgency, Validator,
 };
 use std::{
     cmp::Ordering,
@@ -57,6 +57,8 @@ pub struct Census<'a> {
     pub(super) auctions: Vec<TaskId>,
     /// In the order of leases.
     pub(super) audits: Vec<(LeaseId, &'a Audit)>,
+    /// In the order of addresses.
+    pub(super) trials: Vec<(Address, &'a Trial)>,
     /// Where to go on with alarms that a block could not see to.
     pub(super) agendas: BTreeMap<Urgency, &'a Agenda>,
     /// All alarms that were set.
@@ -205,6 +207,7 @@ impl<'a> Census<'a> {
                 self.audits.push((*id, audit));
                 self.hold(key, entry, true);
             }
+            (Key::Trial(address), Entry::Trial(trial)) => self.trials.push((*address, trial)),
             (Key::Agenda(urgency), Entry::Agenda(agenda)) => {
                 self.agendas.insert(*urgency, agenda);
             }

@@ -50,6 +50,7 @@ const fn ended(event: &Event) -> Option<Key> {
         Event::PastClosed { provider, .. } => Key::Past(provider),
         Event::ClientClosed { client, .. } => Key::Client(client),
         Event::BidsClosed { task, .. } => Key::Auction(task),
+        Event::TrialClosed { provider, .. } => Key::Trial(provider),
         Event::TaskCollected { task } => Key::Task(task),
         _ => return None,
     })
@@ -71,6 +72,7 @@ const fn can_end(key: &Key) -> bool {
             | Key::Client(_)
             | Key::Task(_)
             | Key::Auction(_)
+            | Key::Trial(_)
     )
 }
 

@@ -239,6 +239,11 @@ pub(super) fn what_is_open_has_an_alarm(census: &Census<'_>) -> Result<(), Strin
             return Err(format!("{address} leaves for ever"));
         }
     }
+    for (address, trial) in &census.trials {
+        if !rings(Alarm::Trial(*address), Urgency::Deadline, tick_by(trial.until)) {
+            return Err(format!("{address} is tried for ever"));
+        }
+    }
     for (address, past) in &census.pasts {
         if !rings(Alarm::Past(*address), Urgency::Collection, tick_by(past.until)) {
             return Err(format!("{address} is remembered for ever"));

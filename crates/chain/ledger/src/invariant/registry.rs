@@ -3,7 +3,7 @@
 use super::{
     Part, audits,
     census::{Bonded, Census, Leaving, Owner},
-    conserved, ends, market, pasts, shelves,
+    conserved, ends, market, pasts, shelves, trials,
 };
 use crate::{
     execution::Executed,
@@ -63,6 +63,8 @@ pub const fn registry() -> &'static [Invariant] {
         Invariant::State { name: "I9-time", check: market::pay_is_within_its_bounds },
         Invariant::State { name: "I9-devices", check: market::devices_are_leased_once },
         Invariant::State { name: "I9-audits", check: audits::audits_belong_to_leases },
+        Invariant::State { name: "I9-trials", check: trials::trials_belong_to_providers },
+        Invariant::Block { name: "I9-proven", check: trials::nothing_is_leased_unproven },
         Invariant::State { name: "I9-shelves", check: shelves::offers_stand_as_they_are },
         Invariant::State { name: "I9-classes", check: shelves::classes_count_their_devices },
         Invariant::Block { name: "I10-signed", check: market::signed_usage_only_grows },

@@ -117,10 +117,12 @@ impl<S: State> Market<'_, S> {
                     Alarm::Provider(provider) => self.ring_provider(provider)?,
                     Alarm::Class(class) => self.ring_class(class, time_of(tick))?,
                     Alarm::Past(provider) => self.ring_past(provider)?,
+                    Alarm::Trial(provider) => self.ring_trial(provider)?,
                 }
             }
         }
-        self.clear(ending)
+        self.clear(ending)?;
+        self.draw_trials(since)
     }
 
     /// Takes the alarms that ring in this block off their pages.
@@ -189,6 +191,7 @@ impl<S: State> Market<'_, S> {
             Alarm::Provider(provider) => Key::Provider(*provider),
             Alarm::Class(class) => Key::ClassIndex(*class),
             Alarm::Past(provider) => Key::Past(*provider),
+            Alarm::Trial(provider) => Key::Trial(*provider),
         }))?;
         let mut keys = Vec::new();
         for (_, alarm) in due {
@@ -204,6 +207,10 @@ impl<S: State> Market<'_, S> {
                     keys.push(Key::Account(*provider));
                     let entry = self.state.view::<Pasts>(*provider)?;
                     keys.extend(entry.and_then(|it| it.sponsor).map(Key::Account));
+                    continue;
+                }
+                Alarm::Trial(provider) => {
+                    keys.push(Key::Provider(*provider));
                     continue;
                 }
                 Alarm::Class(_) => continue,
@@ -229,6 +236,13 @@ impl<S: State> Market<'_, S> {
     fn load_offers(&self, due: &[(Tick, Alarm)]) -> Result<(), Halt> {
         let mut keys = Vec::new();
         for (_, alarm) in due {
+            if let Alarm::Trial(address) = alarm
+                && let Some(provider) = self.state.view::<Providers>(*address)?
+            {
+                // Those of whoever did not pass go off their shelves.
+                keys.push(Key::Shelves);
+                keys.extend(provider.offers.iter().flat_map(Self::keys_of));
+            }
             let Alarm::Task(id) = alarm else { continue };
             let Some(task) = self.state.view::<Tasks>(*id)? else { continue };
             for lease in task.leases.iter().filter(|lease| !lease.is_closed()) {

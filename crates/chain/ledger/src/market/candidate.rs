@@ -38,6 +38,7 @@ impl<S: State> Market<'_, S> {
         let Some(provider) = self.state.view::<Providers>(address)? else { return Ok(None) };
         let Some(offered) = provider.offers.get(usize::from(place)) else { return Ok(None) };
         if provider.status != ProviderStatus::Active
+            || provider.in_trial
             || task.client == address
             || !may_return(task, &address)
             || !ladder::bears(provider, &self.parameters, self.share(task))

@@ -6,11 +6,11 @@ use crate::{
     error::Halt,
     execution::BlockContext,
     state::{Overlay, State},
-    table::tables::{Auctions, Params, Providers, Tasks},
+    table::tables::{Auctions, Params, Providers, Tasks, Trials},
 };
 use opengpu_types::{
     Address, Bid, Ending, LeaseId, LeasePhase, MarketOperation, Millis, ProviderStatus, TaskId,
-    TaskPhase,
+    TaskPhase, TrialPhase,
 };
 
 /// A silent provider is heard of so many times as often as it must be.
@@ -57,6 +57,16 @@ pub(crate) fn is_duty<S: State>(
         | MarketOperation::MoveDispute { lease, .. }
         | MarketOperation::ShowUnit { lease, .. } => {
             return audit::is_duty(state, context, sender, (*lease, operation));
+        }
+        // It did not ask to be tried, or has paid for it; each is said once.
+        MarketOperation::CommitTrial { .. } | MarketOperation::OpenTrial { .. } => {
+            let Some(trial) = state.view::<Trials>(sender)? else { return Ok(false) };
+            let asked = matches!(
+                (trial.phase, operation),
+                (TrialPhase::Running, MarketOperation::CommitTrial { .. })
+                    | (TrialPhase::Opening { .. }, MarketOperation::OpenTrial { .. })
+            );
+            return Ok(asked && context.time < trial.until);
         }
         _ => return Ok(false),
     };

@@ -31,6 +31,7 @@ mod settle;
 mod shelf;
 mod spot;
 mod task;
+mod trial;
 mod verdict;
 
 pub use agenda::alarms;
@@ -128,6 +129,11 @@ impl<'a, S: State> Market<'a, S> {
             | MarketOperation::MoveDispute { lease, .. }
             | MarketOperation::ShowUnit { lease, .. } => {
                 self.hear_in_audit(sender, *lease, operation)
+            }
+            MarketOperation::RequestTrial => self.request_trial(sender),
+            MarketOperation::CommitTrial { root } => self.commit_trial(sender, *root),
+            MarketOperation::OpenTrial { rounds, blocks } => {
+                self.open_trial(sender, *rounds, blocks)
             }
         }
     }

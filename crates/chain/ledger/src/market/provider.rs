@@ -7,8 +7,10 @@
 //!                   Silent     Silent
 //!                    └──────────┴──► Leaving ──► closed: the stake is free, the record stays
 //! ```
+//!
+//! Whoever does not pass a trial is `Unproven` until it passes one, and then what it was before.
 
-use super::{Actor, Market};
+use super::{Actor, Market, trial};
 use crate::{
     bank,
     error::{Halt, Stop},
@@ -55,6 +57,8 @@ impl<S: State> Market<'_, S> {
             reputation: past.reputation,
             paces: past.paces,
             heard: self.now(),
+            proven: None,
+            in_trial: false,
             reserve,
             sponsor,
         };
@@ -77,7 +81,11 @@ impl<S: State> Market<'_, S> {
         if matches!(provider.status, ProviderStatus::Leaving { .. }) {
             return Err(Failure::NotActive.into());
         }
+        let before = provider.clone();
         self.list(address, &mut provider, offers)?;
+        if !trial::is_covered(&before, &provider) {
+            provider.proven = None;
+        }
         provider.contact = contact.clone();
         let offers = count(offers);
         self.state.set::<Providers>(address, provider);
@@ -128,7 +136,7 @@ impl<S: State> Market<'_, S> {
     }
 
     /// Takes all offers off their shelves.
-    fn unlist(&mut self, address: Address, provider: &Provider) -> Result<(), Halt> {
+    pub(super) fn unlist(&mut self, address: Address, provider: &Provider) -> Result<(), Halt> {
         if provider.status != ProviderStatus::Active {
             return Ok(());
         }
@@ -183,6 +191,8 @@ impl<S: State> Market<'_, S> {
         if !provider.leases.is_empty() || !provider.audits.is_empty() {
             return Err(Failure::StillLeased.into());
         }
+        self.end_trial(address, CloseReason::Cancelled)?;
+        provider.in_trial = false;
         self.unlist(address, &provider)?;
         let until = self.now().plus(self.state.must_view::<Params>(())?.unbonding);
         self.set_status(&mut provider, ProviderStatus::Leaving { until });
@@ -204,7 +214,7 @@ impl<S: State> Market<'_, S> {
     }
 
     /// Sets the status of a provider, and counts its time as that from now on.
-    fn set_status(&self, provider: &mut Provider, status: ProviderStatus) {
+    pub(super) fn set_status(&self, provider: &mut Provider, status: ProviderStatus) {
         provider.status = status;
         let (presence, half_life) = (status.presence(), self.parameters.half_life);
         reputation::becomes(&mut provider.reputation, presence, self.now(), half_life);
@@ -215,7 +225,18 @@ impl<S: State> Market<'_, S> {
     pub(super) fn hear(&mut self, address: Address, provider: &mut Provider) -> Result<(), Stop> {
         provider.heard = self.now();
         let ProviderStatus::Silent { draining } = provider.status else { return Ok(()) };
-        self.set_status(provider, provider.status.heard());
+        self.rise(address, provider, draining)
+    }
+
+    /// A provider is what it was before it was silent, or did not show what it has.
+    pub(super) fn rise(
+        &mut self,
+        address: Address,
+        provider: &mut Provider,
+        draining: bool,
+    ) -> Result<(), Stop> {
+        let status = if draining { ProviderStatus::Draining } else { ProviderStatus::Active };
+        self.set_status(provider, status);
         if !draining {
             self.enlist(address, provider)?;
         }
@@ -230,7 +251,9 @@ impl<S: State> Market<'_, S> {
         let draining = match provider.status {
             ProviderStatus::Active => false,
             ProviderStatus::Draining => true,
-            ProviderStatus::Leaving { .. } | ProviderStatus::Silent { .. } => return Ok(()),
+            ProviderStatus::Leaving { .. }
+            | ProviderStatus::Silent { .. }
+            | ProviderStatus::Unproven { .. } => return Ok(()),
         };
         self.unlist(address, &provider)?;
         self.set_status(&mut provider, ProviderStatus::Silent { draining });

@@ -3,6 +3,7 @@
 use crate::market::{
     bazaar::{Bazaar, RATE, commitment, contact, first, offer, provider, spec},
     lease::claim,
+    trial,
 };
 use crate::support::{
     CHAIN, Network, alice, consensus_key, delegate, operator, transfer, undelegate, votes,
@@ -433,7 +434,7 @@ fn every_invariant_has_a_planted_bug() {
     let all = registry().iter().map(|invariant| match invariant {
         Invariant::State { name, .. } | Invariant::Block { name, .. } => *name,
     });
-    let planted = BUGS.iter().chain(MARKET_BUGS).chain(PAST_BUGS);
+    let planted = BUGS.iter().chain(MARKET_BUGS).chain(PAST_BUGS).chain(trial::BUGS);
     let planted: BTreeSet<_> = planted.map(|(name, _)| *name).collect();
     assert_eq!(all.collect::<BTreeSet<_>>(), planted);
 }

@@ -105,7 +105,7 @@ pub(crate) fn host() -> NetworkAddress {
     "127.0.0.1:4000".parse().unwrap()
 }
 
-fn genesis() -> Genesis {
+pub(crate) fn genesis() -> Genesis {
     let operators: Vec<Keypair> = (0..4).map(operator).collect();
     let free = |key: &Keypair| Allocation {
         account: key.address(),

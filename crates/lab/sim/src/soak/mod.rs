@@ -21,6 +21,7 @@ mod record;
 mod tally;
 mod told;
 mod trade;
+mod trying;
 mod world;
 
 pub use tally::Tally;

@@ -55,6 +55,15 @@ impl Records {
                 self.turn(provider, presence, now);
             }
             Event::ProviderSilent { provider } => self.turn(provider, Presence::Silent, now),
+            Event::TrialClosed {
+                provider,
+                reason: reason @ (CloseReason::Silent | CloseReason::Refuted),
+            } => {
+                self.turn(provider, Presence::Absent, now);
+                if let Some(record) = self.providers.get_mut(&provider) {
+                    reputation::trial_ended(record, reason);
+                }
+            }
             Event::ProviderClosed { provider, .. } => {
                 let left = self.providers.remove(&provider).map(|mut record| {
                     reputation::refresh(&mut record, now, self.half_life);

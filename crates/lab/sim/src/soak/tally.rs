@@ -9,7 +9,7 @@ use opengpu_types::{
 use std::{collections::BTreeMap, fmt};
 
 /// Every operation, by [`Operation::name`](opengpu_types::Operation::name).
-const OPERATIONS: [&str; 43] = [
+const OPERATIONS: [&str; 46] = [
     "answer-audit",
     "authorize",
     "burn",
@@ -19,6 +19,7 @@ const OPERATIONS: [&str; 43] = [
     "claim-usage",
     "close-account",
     "commit-trace",
+    "commit-trial",
     "confirm-seat",
     "delegate",
     "dispute-segment",
@@ -33,12 +34,14 @@ const OPERATIONS: [&str; 43] = [
     "open-bid",
     "open-leaves",
     "open-output",
+    "open-trial",
     "post-state",
     "redelegate",
     "register-provider",
     "register-validator",
     "release-lease",
     "release-vested",
+    "request-trial",
     "report-evidence",
     "retire",
     "reveal-answers",

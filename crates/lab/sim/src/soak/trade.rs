@@ -14,8 +14,8 @@ use opengpu_ledger::{
 use opengpu_market::auction::seal;
 use opengpu_types::{
     Address, Amount, ArtifactId, Boxed, ChainId, Class, Event, Eyes, Lease, LeaseId, LeasePhase,
-    Leave, List, MarketOperation, Millis, Offer, Operation, ProgramId, Provider, ProviderStatus,
-    Task, TaskId, TaskPhase,
+    Leave, List, MarketOperation, Measure, Millis, Offer, Operation, ProgramId, Provider,
+    ProviderStatus, Task, TaskId, TaskPhase,
 };
 use opengpu_verify::statement;
 
@@ -69,6 +69,9 @@ impl Author {
         {
             return said;
         }
+        if self.dice.one_in(5) {
+            return self.try_devices(state, context);
+        }
         match self.dice.below(100) {
             0..8 => self.register_provider(state, context),
             8..16 => self.keep_provider(state, context),
@@ -79,15 +82,24 @@ impl Author {
         }
     }
 
-    fn market(party: Party, context: &BlockContext, operation: MarketOperation) -> Draft {
+    pub(super) fn market(
+        party: Party,
+        context: &BlockContext,
+        operation: MarketOperation,
+    ) -> Draft {
         Draft::of(party, context, Operation::Market(operation))
     }
 
-    fn party_of(&mut self, address: &Address) -> Party {
+    pub(super) fn party_of(&mut self, address: &Address) -> Party {
         self.cast.party(address).unwrap_or_else(|| self.anyone())
     }
 
-    fn some_provider(&mut self) -> Party {
+    /// All providers that it knows of.
+    pub(super) fn providers(&self) -> &[Address] {
+        &self.trade.providers
+    }
+
+    pub(super) fn some_provider(&mut self) -> Party {
         match self.dice.pick(&self.trade.providers).copied() {
             Some(address) => self.party_of(&address),
             None => self.anyone(),
@@ -101,7 +113,12 @@ impl Author {
 
     fn offers(&mut self) -> List<Offer, { Provider::MAX_OFFERS }> {
         let count = self.dice.below(3);
-        let offers = (0..count).map(|_| goods::offer(&mut self.dice));
+        let offers = (0..count).map(|_| {
+            let mut offer = goods::offer(&mut self.dice);
+            // So slow that a trial takes no time here; tasks are measured by products.
+            offer.rating.integers = u64::from(self.dice.one_in(4));
+            offer
+        });
         List::new(offers.collect()).expect("fewer than the limit")
     }
 
@@ -160,6 +177,7 @@ impl Author {
             _ => budget.in_tokens(Amount::whole(2)).unwrap_or(Amount::ONE),
         };
         let mut spec = goods::spec(&mut self.dice, &self.trade.predicate);
+        spec.work.measure = Measure::Products;
         program::ask(&mut spec, self.trade.program, &mut self.dice);
         if self.dice.one_in(6) {
             // No audit covers it, so it waits for its time alone.

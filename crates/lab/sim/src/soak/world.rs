@@ -4,7 +4,7 @@ use super::cast::Cast;
 use opengpu_types::{
     Allocation, Amount, AuditParameters, Emission, Genesis, GenesisValidator, List,
     MarketParameters, Millis, NetworkAddress, Parameters, Permille, RuleVersion, Text,
-    TreasuryStream, VestingTerms, Weight,
+    TreasuryStream, TrialParameters, VestingTerms, Weight,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -59,6 +59,13 @@ fn parameters() -> Parameters {
                 showing: Millis(30_000),
                 lately: Millis(120_000),
                 ..AuditParameters::LOCAL
+            },
+            trials: TrialParameters {
+                period: Millis(300_000),
+                work: Millis(16_000),
+                slack: 1_250,
+                allowance: Millis(8_000),
+                opening: Millis(12_000),
             },
             ..MarketParameters::LOCAL
         },

@@ -413,7 +413,9 @@ impl Core {
             ProviderStatus::Active => false,
             ProviderStatus::Draining => true,
             // Nothing is leased to it before it is heard of.
-            ProviderStatus::Leaving { .. } | ProviderStatus::Silent { .. } => wanted,
+            ProviderStatus::Leaving { .. }
+            | ProviderStatus::Silent { .. }
+            | ProviderStatus::Unproven { .. } => wanted,
         };
         let returns = match provider.status {
             // Whoever had drained before gets no lease by it.

@@ -16,6 +16,7 @@ mod holders;
 mod judged;
 mod owners;
 mod readers;
+mod tried;
 mod village;
 
 use audited::{
@@ -56,6 +57,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tried::{
+    a_device_that_is_listed_again_and_again_is_found_and_alone_it_is_proven,
+    a_device_that_is_there_is_tried_and_proven,
+};
 use village::{Account, Running, Village, permille, person};
 
 /// Lists tests by their own names.
@@ -94,6 +99,8 @@ tests!(
     an_honest_run_is_repeated_by_others_upheld_and_they_are_paid,
     a_verifier_that_dies_between_seal_and_reveal_goes_on_from_its_disk,
     whoever_is_gone_when_leaves_are_to_be_opened_is_refuted,
+    a_device_that_is_there_is_tried_and_proven,
+    a_device_that_is_listed_again_and_again_is_found_and_alone_it_is_proven,
 );
 
 fn main() -> ExitCode {

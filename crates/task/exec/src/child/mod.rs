@@ -17,12 +17,12 @@ use crate::backend::{Pipe, Prepared, Weighed};
 use crate::fault::{Fault, Refusal};
 use crate::look::{self, Inside, Looked, Wanted, Watcher};
 use crate::program::{Limits, Program};
-use crate::protocol::{self, Data, Event, News, PART, Request, Standing};
+use crate::protocol::{self, Data, Event, News, PART, Request, Role, Standing};
 use crate::registry::Registry;
 use crate::run::{self, Observer, Repeat, Repeated, Start};
 use crate::stop::Stop;
+use crate::trial;
 use crate::usage::{Usage, Watch};
-use crate::walls::Grant;
 use opengpu_crypto::Digest;
 use opengpu_types::{ArtifactId, ProgramId, Segment, SegmentIndex};
 use opengpu_verify::trace::{Emitted, Extent};
@@ -50,8 +50,12 @@ pub fn serve() -> io::Result<()> {
 /// wants, which is the first thing that it says.
 pub fn serve_with(registry: Registry) -> io::Result<()> {
     let output = own_output()?;
-    let grant: Option<Option<Grant>> = protocol::read(&mut io::stdin().lock(), &mut Vec::new())?;
-    let Some(grant) = grant else { return Ok(()) };
+    let role: Option<Role> = protocol::read(&mut io::stdin().lock(), &mut Vec::new())?;
+    let grant = match role {
+        None => return Ok(()),
+        Some(Role::Trial(order)) => return trial::serve(&order, output),
+        Some(Role::Executor(grant)) => grant,
+    };
     if let Some(grant) = &grant {
         grant.raise()?;
     }

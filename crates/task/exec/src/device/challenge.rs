@@ -12,24 +12,22 @@
 //! What it is not: it says that the work was done, not how fast. The time is what the device's
 //! owner measured, unless whoever sent the seed looks at its own clock.
 //!
-//! Invariant: the mixing is the one of `kernels/integer.wgsl`, bit for bit.
+//! The lanes are those of a trial (`opengpu_verify::trial`), which asks the same of devices on chain, and of
+//! which nobody can try roots.
 
 use opengpu_crypto::{
-    Digest, Draw, Seed, hash,
+    Digest, Draw, Seed,
     merkle::{self, MerkleProof},
 };
+use opengpu_types::Trial;
+use opengpu_verify::trial::{BLOCK, lane, leaf, words};
+pub use opengpu_verify::trial::{LANES, ROUNDS_MAX};
 use serde::{Deserialize, Serialize};
 
-/// Lanes of the challenge. Enough to fill a large device.
-pub const LANES: u32 = 1 << 18;
-/// The most rounds. Some drivers end the loops of a kernel after 65,535 rounds, whatever it says.
-pub const ROUNDS_MAX: u32 = 60_000;
 /// Lanes that are opened.
 pub const SAMPLES: usize = 64;
-/// Lanes of one leaf.
-const BLOCK: u32 = 64;
 /// Bytes of a block.
-const BLOCK_BYTES: usize = 256;
+const BLOCK_BYTES: usize = Trial::BLOCK_BYTES;
 
 /// That the integer work was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,32 +47,6 @@ pub struct Opened {
     pub values: Vec<u32>,
     /// The nodes beside its path to the root, in hexadecimal.
     pub siblings: Vec<String>,
-}
-
-/// What a lane ends with.
-pub(super) fn lane(seed: [u32; 2], lane: u32, rounds: u32) -> u32 {
-    let [low, high] = seed;
-    let first = mix(low ^ lane, high);
-    (0..rounds).fold(first, |x, round| mix(mix(mix(mix(x, round), round), round), round))
-}
-
-/// Operations of one round of a lane.
-pub(super) const OPERATIONS: u32 = 32;
-
-#[inline]
-const fn mix(mut x: u32, round: u32) -> u32 {
-    x ^= x << 13;
-    x ^= x >> 17;
-    x ^= x << 5;
-    x.wrapping_mul(0x9e37_79b1).wrapping_add(round)
-}
-
-/// The two words of a seed that the lanes get.
-pub(super) fn words(seed: &Seed) -> [u32; 2] {
-    let digest = hash("opengpu/bench/words", &[&seed.0]).0;
-    let (words, _) = digest.as_chunks::<4>();
-    let word = |index: usize| words.get(index).map_or(0, |word| u32::from_le_bytes(*word));
-    [word(0), word(1)]
 }
 
 impl Evidence {
@@ -128,10 +100,6 @@ impl Evidence {
 /// a second, whatever the device.
 pub fn check(seed: &Seed, rating: &super::Rating) -> bool {
     rating.evidence.holds(seed).unwrap_or(false)
-}
-
-fn leaf(block: &[u8; BLOCK_BYTES]) -> Digest {
-    hash("opengpu/bench/block", &[block])
 }
 
 fn digest(text: &str) -> Option<Digest> {
@@ -204,11 +172,5 @@ mod tests {
     fn evidence_needs_the_values_of_all_lanes() {
         assert_eq!(Evidence::new(&SEED, ROUNDS, &[]), None);
         assert_eq!(Evidence::new(&SEED, ROUNDS, &vec![0; 4 * LANES as usize - 4]), None);
-    }
-
-    /// The lanes are part of what others check: another mixing is another challenge.
-    #[test]
-    fn the_mixing_is_pinned() {
-        assert_eq!(lane([1, 2], 3, 4), 0xf0d2_d3a7);
     }
 }

@@ -5,8 +5,9 @@
 use std::{hint::black_box, thread};
 
 use opengpu_crypto::Seed;
+use opengpu_verify::trial;
 
-use super::{bench::Subject, challenge, on_gpu::product};
+use super::{bench::Subject, on_gpu::product};
 use crate::gpu::GpuError;
 
 /// Numbers that each thread keeps in its registers.
@@ -28,10 +29,10 @@ pub(super) struct OnCpu {
 
 impl OnCpu {
     pub(super) fn new(threads: u32, seed: &Seed) -> Self {
-        let lanes = usize::try_from(challenge::LANES).unwrap_or(0);
+        let lanes = usize::try_from(trial::LANES).unwrap_or(0);
         let arrays = [vec![1.0; ARRAY], vec![0.5; ARRAY], vec![0.0; ARRAY]];
         let threads = threads.max(1);
-        Self { threads, seed: challenge::words(seed), values: vec![0; lanes], arrays }
+        Self { threads, seed: trial::words(seed), values: vec![0; lanes], arrays }
     }
 
     /// The length of each thread's share of `length` items.
@@ -66,13 +67,11 @@ impl Subject for OnCpu {
             for (part, values) in self.values.chunks_mut(share).enumerate() {
                 scope.spawn(move || {
                     let first = u32::try_from(part.saturating_mul(share)).unwrap_or(0);
-                    for (value, index) in values.iter_mut().zip(first..) {
-                        *value = challenge::lane(seed, index, rounds);
-                    }
+                    trial::ends(seed, first, values, rounds);
                 });
             }
         });
-        Ok(product([challenge::LANES, challenge::OPERATIONS, rounds]))
+        Ok(product([trial::LANES, trial::OPERATIONS, rounds]))
     }
 
     fn values(&mut self) -> Result<Vec<u8>, GpuError> {

@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use opengpu_crypto::Seed;
+use opengpu_verify::trial;
 
-use super::{bench::Subject, challenge};
+use super::bench::Subject;
 use crate::gpu::{
     Access, Adapter, AdapterId, Binding, Bound, Buffer, Code, Gpu, GpuError, Limits, Space,
     overhead::{MATMUL, MATMUL_BINDINGS, MATMUL_TILE},
@@ -53,7 +54,7 @@ impl OnGpu {
     pub(super) fn open(id: &AdapterId, seed: &Seed, patience: Duration) -> Result<Self, GpuError> {
         let gpu = Gpu::open(&Adapter::find(id)?, Limits::default())?;
         let shape = gpu.buffer(16, Space::Uniform)?;
-        let bytes = u64::from(COMPUTE_LANES.max(challenge::LANES)).saturating_mul(16);
+        let bytes = u64::from(COMPUTE_LANES.max(trial::LANES)).saturating_mul(16);
         let lanes = gpu.buffer(bytes, Space::Storage)?;
         let (arrays, array) = make_arrays(&gpu)?;
         let bind = |code: &str, bindings: &[Binding], buffers: &[&Buffer]| {
@@ -68,7 +69,7 @@ impl OnGpu {
         let nothing = bind(include_str!("kernels/nothing.wgsl"), &[], &[])?;
         Ok(Self {
             patience,
-            seed: challenge::words(seed),
+            seed: trial::words(seed),
             parcel: vec![0x5a; PARCEL],
             gpu,
             shape,
@@ -112,13 +113,13 @@ impl Subject for OnGpu {
 
     fn integer(&mut self, rounds: u32) -> Result<f64, GpuError> {
         let [low, high] = self.seed;
-        let groups = challenge::LANES.checked_div(GROUP).unwrap_or(0);
+        let groups = trial::LANES.checked_div(GROUP).unwrap_or(0);
         self.run(&self.integer, [rounds, low, high, 0], [groups, 1, 1], 1)?;
-        Ok(product([challenge::LANES, challenge::OPERATIONS, rounds]))
+        Ok(product([trial::LANES, trial::OPERATIONS, rounds]))
     }
 
     fn values(&mut self) -> Result<Vec<u8>, GpuError> {
-        let length = usize::try_from(challenge::LANES).unwrap_or(0).saturating_mul(4);
+        let length = usize::try_from(trial::LANES).unwrap_or(0).saturating_mul(4);
         self.gpu.read(&self.lanes, 0, length, self.patience)
     }
 

@@ -6,7 +6,7 @@ use super::told::Asked;
 use super::{GRACE, StartError, watch};
 use crate::fault::Fault;
 use crate::program::Program;
-use crate::protocol::{self, Event, MOST_LOGGED, News, Request};
+use crate::protocol::{self, Event, MOST_LOGGED, News, Request, Role};
 use crate::scratch::{self, Scratch};
 use crate::stop::milliseconds;
 use crate::usage::Usage;
@@ -56,6 +56,26 @@ impl Launch {
             devices => Some(devices.join(SEPARATOR)),
         };
         Self { device, ..self.clone() }
+    }
+
+    /// The process, with no more of our environment than it needs.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .env_clear()
+            .envs(ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+            // Walls are raised by the only thread, so the allocator starts none of its own.
+            .env("_RJEM_MALLOC_CONF", "background_thread:false");
+        if let Some(threads) = self.threads {
+            for name in ["RAYON_NUM_THREADS", "LP_NUM_THREADS", "CANDLE_NUM_THREADS"] {
+                command.env(name, threads.to_string());
+            }
+        }
+        if let Some(device) = &self.device {
+            command.env(DEVICE, device);
+        }
+        command
     }
 }
 
@@ -298,24 +318,8 @@ impl Process {
     /// Starts an executor and the threads that watch it; what it is granted is the first thing that it
     /// hears.
     pub(super) fn start(launch: &Launch, grant: Option<&Grant>) -> io::Result<Self> {
-        let mut command = Command::new(&launch.program);
-        command
-            .args(&launch.arguments)
-            .env_clear()
-            .envs(ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
-            // Walls are raised by the only thread, so the allocator starts none of its own.
-            .env("_RJEM_MALLOC_CONF", "background_thread:false")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        if let Some(threads) = launch.threads {
-            for name in ["RAYON_NUM_THREADS", "LP_NUM_THREADS", "CANDLE_NUM_THREADS"] {
-                command.env(name, threads.to_string());
-            }
-        }
-        if let Some(device) = &launch.device {
-            command.env(DEVICE, device);
-        }
+        let mut command = launch.command();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A driver without a place for compiled kernels compiles them for every dispatch, and one that
         // all executors share is a way from one lease to the next.
         let cache = match grant.filter(|grant| grant.devices()) {
@@ -354,7 +358,7 @@ impl Process {
         let process = Self { shared, answers: Mutex::new(answers), _cache: cache };
         let shared = Arc::clone(&process.shared);
         spawn("watch", move || watch::watch(&shared))?;
-        process.writer().say(&grant)?;
+        process.writer().say(&Role::Executor(grant))?;
         Ok(process)
     }
 

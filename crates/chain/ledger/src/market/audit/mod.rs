@@ -300,6 +300,7 @@ impl<S: State> Market<'_, S> {
         let audits = &self.parameters.audits;
         let pledged = provider.stake.minus(audits.pledge).is_some();
         provider.status == ProviderStatus::Active
+            && !provider.in_trial
             && self.now().since(provider.heard) <= audits.lately
             && provider.audits.len() < Provider::MAX_AUDITS
             && pledged

@@ -10,4 +10,6 @@ mod provider;
 mod settlement;
 mod size;
 mod task;
+pub(crate) mod trial;
+pub(crate) mod tried;
 mod verdict;

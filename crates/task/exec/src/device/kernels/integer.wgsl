@@ -1,5 +1,5 @@
 // The challenge: each lane mixes its number and the seed, 32 operations a round.
-// The processor computes the same in `challenge.rs`.
+// The processor computes the same in `opengpu_verify::trial`.
 
 @group(0) @binding(0) var<uniform> shape: vec4<u32>; // x: rounds, y and z: seed
 @group(0) @binding(1) var<storage, read_write> to: array<u32>;
