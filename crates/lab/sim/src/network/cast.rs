@@ -16,6 +16,9 @@ use opengpu_types::{
 use std::{net::SocketAddr, sync::Arc};
 
 pub(crate) const CHAIN: ChainId = ChainId(7_265);
+/// The market: whoever dies is soon missed, for a run is short.
+pub(crate) const RULES: MarketParameters =
+    MarketParameters { silence: Millis(10_000), ..MarketParameters::UNAUDITED };
 
 /// One validator.
 #[derive(Clone, Debug)]
@@ -133,7 +136,7 @@ fn parameters(members: usize, epoch_blocks: u64, missed_limit: u16) -> Parameter
         jail: Millis(20_000),
         reporter_share: permille(50),
         emission: Emission { first_year: Amount::whole(100_000), kept: permille(900) },
-        market: MarketParameters::UNAUDITED,
+        market: RULES,
     }
 }
 

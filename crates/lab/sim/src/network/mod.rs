@@ -64,7 +64,7 @@ use weather::Weather;
 /// Simulated seconds in which a healed network must get going.
 const PATIENCE: u64 = 240;
 /// Simulated seconds for which a market goes on after that trouble, with that of its providers and clients alone.
-const MARKET: u64 = 20;
+const MARKET: u64 = 25;
 /// A run that takes longer in simulated time is broken.
 const LIMIT: Duration = Duration::from_secs(3_600);
 

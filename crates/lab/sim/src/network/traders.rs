@@ -16,8 +16,8 @@ use opengpu_crypto::Keypair;
 use opengpu_ledger::{Memory, State as _};
 use opengpu_market::auction::seal;
 use opengpu_types::{
-    Address, Allocating, Amount, Boxed, Entry, Key, LeaseId, LeasePhase, Leave, List,
-    MarketOperation, Millis, Nonce, ProgramId, Provider, SignedTransaction, Task, TaskId,
+    Address, Allocating, Amount, Boxed, Class, Entry, Key, LeaseId, LeasePhase, Leave, List,
+    MarketOperation, Millis, Nonce, ProgramId, Provider, SignedTransaction, Spec, Task, TaskId,
     TaskPhase,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -184,6 +184,7 @@ impl Traders {
             let budget = goods::budget(&mut self.dice);
             let escrow = budget.in_tokens(Amount::whole(2)).unwrap_or(Amount::ONE);
             let mut spec = goods::spec(&mut self.dice, &self.predicate);
+            self.lengthen(&mut spec);
             program::ask(&mut spec, self.program, &mut self.dice);
             if self.habit == Habit::Wait {
                 spec.patience = DAY;
@@ -201,6 +202,20 @@ impl Traders {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Half of what can be gone on with takes so long that its provider may well fall silent in between, and
+    /// half of all is auctioned.
+    fn lengthen(&mut self, spec: &mut Spec) {
+        if self.dice.one_in(4) {
+            spec.allocating = Allocating::Auction;
+        }
+        if spec.class == Class::Exact && self.dice.one_in(2) {
+            let more = u32::try_from(self.dice.below(5)).unwrap_or(0);
+            spec.segments = more.saturating_add(6);
+            spec.requirements.longest = Millis(40_000);
+            spec.patience = spec.patience.plus(Millis(10_000));
         }
     }
 
@@ -230,7 +245,7 @@ impl Traders {
         let won = task.spec.allocating == Allocating::Auction && lease.commitment.is_none();
         match lease.phase {
             // It has bid for more than it wants.
-            LeasePhase::Running if won && self.dice.one_in(6) => {
+            LeasePhase::Running if won && self.dice.one_in(3) => {
                 Some(MarketOperation::ReleaseLease { lease: id, leave: Leave::Refused })
             }
             LeasePhase::Running if self.dice.one_in(24) => {

@@ -310,7 +310,7 @@ impl Author {
         let stranger = self.dice.one_in(24);
         let party = if stranger { self.anyone() } else { self.party_of(&provider) };
         let mut draft = Self::market(party, context, operation);
-        if self.dice.one_in(2) {
+        if self.dice.one_in(3) {
             draft.max_fee = Amount::ZERO;
         }
         draft

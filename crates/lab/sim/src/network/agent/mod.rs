@@ -12,7 +12,7 @@
 mod records;
 
 use super::{
-    cast::{CHAIN, market},
+    cast::{CHAIN, RULES, market},
     client::Client,
     shadow::Shadow,
 };
@@ -29,9 +29,9 @@ use opengpu_agent::{
 use opengpu_crypto::Keypair;
 use opengpu_ledger::State as _;
 use opengpu_types::{
-    Address, Amount, ArtifactId, Ending, Entry, Key, LeaseId, List, MarketOperation,
-    MarketParameters, Millis, Money, Nonce, Outcome, Permille, Precision, Provider, Rating,
-    Runtime, Set, SignedTransaction, Task, TaskId, TaskPhase, Text, TransactionId,
+    Address, Amount, ArtifactId, Ending, Entry, Key, LeaseId, List, MarketOperation, Millis, Money,
+    Nonce, Outcome, Permille, Precision, Provider, Rating, Runtime, Set, SignedTransaction, Task,
+    TaskId, TaskPhase, Text, TransactionId,
 };
 use records::Records;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -43,7 +43,7 @@ const WAIT: u64 = 10;
 /// Auctions that are looked back at after a start.
 const BACK: usize = 8;
 /// Seconds after which the leases of a dead process are anybody else's.
-const SILENT: u64 = 16;
+const SILENT: u64 = 11;
 const SECOND: Millis = Millis(1_000);
 /// A clock is wrong by less than this.
 const HOUR: u64 = 3_600_000;
@@ -158,7 +158,7 @@ impl Agent {
             contact: goods::contact(),
             offers: policy.offers(&[device]).expect("one device and a rate"),
             policy,
-            market: MarketParameters::UNAUDITED,
+            market: RULES,
             brief: Millis(10_000),
             boundary: Millis(4_000),
         };
@@ -236,21 +236,23 @@ impl Agent {
             self.owner = !self.owner;
             self.mishaps.owners = self.mishaps.owners.saturating_add(u64::from(self.owner));
         }
-        if dice.one_in(25) {
-            self.die(shadow, dice);
+        let working = self.runs.keys().any(|lease| is_checkpointed(shadow, *lease));
+        if dice.one_in(if working { 14 } else { 25 }) {
+            self.die(shadow, dice, working);
             return false;
         }
         true
     }
 
-    /// Its process dies; what it finds when it comes back may be less than it left.
-    fn die(&mut self, shadow: &Shadow, dice: &mut Dice) {
+    /// Its process dies; what it finds when it comes back may be less than it left. Mostly it is back before
+    /// anybody misses it, but for one with work that others can go on with.
+    fn die(&mut self, shadow: &Shadow, dice: &mut Dice, working: bool) {
         self.core = None;
         self.runs.clear();
         self.outbox.clear();
         self.sent = Sent::default();
-        // Mostly it is back before anybody misses it.
-        let least = if dice.one_in(4) { SILENT } else { 1 };
+        let missed = if working { !dice.one_in(3) } else { dice.one_in(8) };
+        let least = if missed { SILENT } else { 1 };
         self.away = dice.below(12).saturating_add(least);
         self.mishaps.restarts = self.mishaps.restarts.saturating_add(1);
         match dice.below(5) {
@@ -518,6 +520,12 @@ fn begins(lease: LeaseId, task: &Task, held: &Held) -> Place {
     };
     let made_up = || State::made_up(segments, &at.state);
     Place { state: held.get(&at.state).copied().unwrap_or_else(made_up), at: Some(at) }
+}
+
+/// Whether another provider could go on with a lease.
+fn is_checkpointed(shadow: &Shadow, id: LeaseId) -> bool {
+    let lease = task(shadow, id.task).and_then(|task| task.leases.get(usize::from(id.number)));
+    lease.and_then(|lease| lease.commitment).is_some_and(|it| it.reached.index.0 > 0)
 }
 
 fn task(shadow: &Shadow, id: TaskId) -> Option<&Task> {
