@@ -359,6 +359,7 @@ structs! {
     Record { key, entry }
     AuditParameters {
         segments, answering, posting, opening, revealing, clock, showing, lately, fee, fees, pledge,
+        again,
     }
     AuditReply { index, reply }
     AuditLeaf { segment, siblings }
@@ -373,7 +374,7 @@ structs! {
     }
     Dispute { by, index, dissection }
     Audit {
-        rate, seed, draws, seats, posted, leaves, lacking, objected, phase, until,
+        rate, seed, draws, again, seats, posted, leaves, lacking, objected, phase, until,
     }
 }
 
@@ -497,7 +498,7 @@ enums! {
     Finding { Upheld, Refuted(fault), Inconclusive }
     AuditPhase {
         Waiting { height }, Answering, Posting, Opening, Revealing, Disputing(dispute), Drawing {
-        height }, Objecting, Decided(finding),
+        height }, Objecting, Decided(finding), Again { height },
     }
     TaskPhase { Bidding { until }, Opening { until }, Running, Closed { reason, at } }
     ValidatorStatus { Active, Jailed(jail), Retired }
