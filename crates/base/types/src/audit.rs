@@ -32,8 +32,11 @@ pub struct AuditParameters {
     pub fee: Permille,
     /// Most of a lease's pay that all fees of its audit take.
     pub fees: Permille,
-    /// Held of each verifier from its draw on: lost with an objection that is wrong.
+    /// Held of each verifier from its draw on: lost with an objection that is wrong, and with an agreement
+    /// to a beginning that is false.
     pub pledge: Amount,
+    /// How many of the audits that found nothing wrong are audited again.
+    pub again: Permille,
 }
 
 codec_struct!(AuditParameters {
@@ -48,6 +51,7 @@ codec_struct!(AuditParameters {
     fee,
     fees,
     pledge,
+    again,
 });
 
 impl AuditParameters {
@@ -65,6 +69,7 @@ impl AuditParameters {
         fee: Permille::ALL,
         fees: Permille::constant(200),
         pledge: Amount(100_000_000_000_000_000),
+        again: Permille::constant(20),
     };
 
     /// Nothing is audited.
@@ -372,6 +377,11 @@ pub enum AuditPhase {
     Objecting,
     /// It is over.
     Decided(Finding),
+    /// All that was drawn is checked; the beacon of a height decides whether it is audited again, and by whom.
+    Again {
+        /// Of this one.
+        height: Height,
+    },
 }
 
 codec_enum!(AuditPhase {
@@ -384,6 +394,7 @@ codec_enum!(AuditPhase {
     6 => Drawing { height },
     7 => Objecting,
     8 => Decided(finding),
+    9 => Again { height },
 });
 
 /// The audit of what a lease committed to.
@@ -395,10 +406,12 @@ pub struct Audit {
     pub seed: Seed,
     /// Draws so far.
     pub draws: u8,
+    /// Whether it was audited again, by the last draw.
+    pub again: bool,
     /// Those who were drawn, in all draws.
     pub seats: List<AuditSeat, { Self::MAX_SEATS }>,
     /// Segments whose states before are on chain, sorted.
-    pub posted: List<SegmentIndex, { Self::MAX_DUTIES }>,
+    pub posted: List<SegmentIndex, { Self::MAX_POSTED }>,
     /// Leaves that are public, sorted.
     pub leaves: List<Segment, { Self::MAX_LEAVES }>,
     /// Whether something was drawn that nobody can check any more.
@@ -411,18 +424,32 @@ pub struct Audit {
     pub until: Millis,
 }
 
-codec_struct!(Audit { rate, seed, draws, seats, posted, leaves, lacking, objected, phase, until });
+codec_struct!(Audit {
+    rate,
+    seed,
+    draws,
+    again,
+    seats,
+    posted,
+    leaves,
+    lacking,
+    objected,
+    phase,
+    until,
+});
 
 impl Audit {
     /// Most segments of a draw.
     pub const MAX_SEGMENTS: usize = 16;
     /// Most segments that one verifier repeats: all of a draw, and the beginning.
     pub const MAX_DUTIES: usize = Self::MAX_SEGMENTS + 1;
-    /// Most verifiers of both draws: one for each segment, and three others.
-    pub const MAX_SEATS: usize = Self::MAX_SEGMENTS + 3;
-    /// Most leaves that become public: all of both draws, with those before them, and those about which the
+    /// Most verifiers of all draws: one for each segment, three others, and one for each segment again.
+    pub const MAX_SEATS: usize = 2 * Self::MAX_SEGMENTS + 3;
+    /// Most states that are posted: for others, and for those who audit again.
+    pub const MAX_POSTED: usize = 2 * Self::MAX_DUTIES;
+    /// Most leaves that become public: all of three draws, with those before them, and those about which the
     /// client objects.
-    pub const MAX_LEAVES: usize = 4 * Self::MAX_DUTIES + 2;
+    pub const MAX_LEAVES: usize = 6 * Self::MAX_DUTIES + 2;
     /// Most leaves that one operation opens.
     pub const MAX_OPENED: usize = Self::MAX_DUTIES;
     /// Most bytes of a state that can be posted, or from which the referee executes.

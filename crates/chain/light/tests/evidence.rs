@@ -57,9 +57,9 @@ fn one_value_has_one_byte_string() {
 #[test]
 fn the_encoding_is_pinned() {
     let pinned = [
-        ("upheld", "01a134b5d61b32ee5be7a909d727633bc27d72d72ab601659dcd881507bd4f17"),
-        ("dissected", "4bdfc92d28d6015f1c5c77d27a3de23c8841b2c0895f1df520b50131a3fc3323"),
-        ("silent", "cd1898e233a88514233b745bdbbaf9283c2f44094209c584e6cb904a20b71498"),
+        ("upheld", "9687c898804a1029eddfd96c38675a8cc61bf890b60a5e997308039a480b86f2"),
+        ("dissected", "67bf08bca1e7cd10fbed169655c597b85cc5479d7d8ec07361eb795b84327cd8"),
+        ("silent", "fc5f6e1023beb4bdb5fe5903fb11155f22b5c7057b35e8ec09ace91fbf7b76d6"),
     ];
     let hashes = pinned.map(|(name, _)| {
         let evidence = Evidence::from_bytes(&file(name)).unwrap();

@@ -130,6 +130,18 @@ bugs! {
     /// Client and finder divide a slash, and no part of it is burned.
     NothingBurned: "no part of a slash is burned" =>
         "a slash burns more than the pay",
+    /// Who audits again is drawn for what is open already.
+    OpenedAuditedAgain: "an opened leaf is audited again" =>
+        "a verifier that runs nothing gains nothing",
+    /// What the one who audits again was not served does not count.
+    AgainNotPosted: "what is not served to who audits again is not posted" =>
+        "what is false and drawn for somebody honest is not upheld",
+    /// What a second audit leaves unchecked ends without a verdict.
+    AgainDecides: "silence of who audits again takes the pay" =>
+        "honest work is paid",
+    /// Who agreed to what is refuted loses a pledge, whatever it is.
+    AgreementsForfeited: "agreeing to what is refuted costs a pledge" =>
+        "an honest verifier never loses, and is paid",
     /// Fees of verifiers come from nowhere.
     FeesMinted: "verifiers are not paid out of the pay" =>
         "money is conserved",

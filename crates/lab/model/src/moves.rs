@@ -23,6 +23,9 @@ impl World {
         if let Phase::Disputing(dispute) = self.chain.phase {
             self.challenger(dispute, actions);
         }
+        if self.chain.phase == Phase::Again {
+            actions.extend([true, false].map(|chosen| Action::Chain(Input::Lottery(chosen))));
+        }
         if !self.waits() {
             actions.push(Action::Chain(Input::Ticked));
         }
@@ -239,6 +242,7 @@ impl World {
             }),
             Phase::Disputing(Dispute { turn: Turn::Provider, .. }) => self.cast.provider,
             Phase::Disputing(Dispute { by, .. }) => self.challenger_kind(by) == Kind::Honest,
+            Phase::Again => true,
             Phase::Objecting | Phase::Decided | Phase::Closed => false,
         }
     }

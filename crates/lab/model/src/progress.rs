@@ -16,13 +16,14 @@ pub(crate) fn progress(world: &World) -> [u8; 14] {
         Phase::Disputing(Dispute { round, turn: Turn::Provider, .. }) => (5, round, 0),
         Phase::Disputing(Dispute { round, turn: Turn::Challenger, .. }) => (5, round, 1),
         Phase::Disputing(Dispute { round, turn: Turn::Step, .. }) => (5, round, 2),
-        Phase::Objecting => (6, 0, 0),
-        Phase::Decided => (7, 0, 0),
-        Phase::Closed => (8, 0, 0),
+        Phase::Again => (6, 0, 0),
+        Phase::Objecting => (7, 0, 0),
+        Phase::Decided => (8, 0, 0),
+        Phase::Closed => (9, 0, 0),
     };
     let objections = seats.iter().map(|seat| seat.objections.len()).fold(0, u8::saturating_add);
     [
-        u8::from(stage >= 7),
+        u8::from(stage >= 8),
         u8::from(objected),
         draws,
         u8::from(!posted.is_empty()),

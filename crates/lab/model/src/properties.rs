@@ -8,9 +8,12 @@
 
 use crate::Rules;
 use crate::parties::{Kind, World};
+use crate::rules::FIRST_DRAW;
 use crate::set::Set;
 use crate::settle::{CLIENT_LOCK, FEE, PAY, PROVIDER_LOCK, Purse, SAVINGS};
-use crate::state::{BEGINNING, Chain, Challenger, Fault, Phase, SEGMENTS, VERIFIERS, Verdict};
+use crate::state::{
+    AGAIN, BEGINNING, Chain, Challenger, Fault, Phase, SEGMENTS, VERIFIERS, Verdict,
+};
 use stateright::Property;
 
 /// What a client has at least where work is refuted: pay, lock, and a quarter of the slash.
@@ -152,6 +155,22 @@ fn possible() -> Vec<Property<Rules>> {
         Property::sometimes("another segment is drawn for an opened one", |_, world: &World| {
             world.chain.draws == 2 && world.chain.drawn.has(3)
         }),
+        Property::sometimes(
+            "what the first verifiers missed is found again",
+            |_, world: &World| world.chain.draws == AGAIN && found(&world.chain, 2),
+        ),
+        Property::sometimes(
+            "a false beginning that was agreed to is found again and costs a pledge",
+            |_, world: &World| {
+                let Chain { draws, faked, purse, .. } = world.chain;
+                let first = purse.verifier(0) < SAVINGS;
+                draws == AGAIN && faked == Some(0) && found(&world.chain, 2) && first
+            },
+        ),
+        Property::sometimes("honest work is audited again and upheld", |_, world: &World| {
+            let Chain { draws, verdict, .. } = world.chain;
+            world.cast.provider && draws == AGAIN && verdict == Some(Verdict::Upheld)
+        }),
         // Limits, written down as what can happen where more is false than is assumed.
         Property::sometimes(
             "limit: three false of three cover what is withheld",
@@ -159,6 +178,11 @@ fn possible() -> Vec<Property<Rules>> {
                 world.chain.verdict == Some(Verdict::Upheld) && drawn_honestly(world)
             },
         ),
+        Property::sometimes("limit: who was bought covers what is false", |_, world: &World| {
+            // Without a second audit, or with one whose verifier was bought, too.
+            let Chain { faked, verdict, checked, .. } = world.chain;
+            verdict == Some(Verdict::Upheld) && faked.is_some_and(|item| checked.has(item))
+        }),
         Property::sometimes("limit: three false of three take the pay", |_, world: &World| {
             let closed = world.chain.phase == Phase::Closed;
             world.cast.provider && closed && world.chain.purse.paid == 0
@@ -229,5 +253,7 @@ fn answered(chain: &Chain) -> bool {
     let revealed = chain.seats.iter().filter(|seat| seat.revealed);
     let agreed = revealed.filter_map(|seat| seat.answer).map(|it| it.sealed.without(it.wrong));
     let agreed = agreed.fold(Set::NONE, Set::or);
-    chain.drawn.or(BEGINNING).without(agreed).is_empty()
+    // A second audit takes nothing away from what the first one found.
+    let drawn = if chain.draws == AGAIN { FIRST_DRAW } else { chain.drawn };
+    drawn.or(BEGINNING).without(agreed).is_empty()
 }

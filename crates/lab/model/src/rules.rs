@@ -7,26 +7,30 @@
 //!      ▼                   │ Posting  refuted            all that was drawn is checked?       refuted
 //!   Closed                 │   │ silence                      │ no     │ yes
 //!                          │   ▼                              │        ▼
-//!                          │ refuted                          │    Objecting ─► upheld, or Disputing
+//!                          │ refuted                          │    Again ─► Objecting ─► upheld, or Disputing
 //!                          └── first draw: three fresh ◄──────┴─ second draw ─► inconclusive
+//!
+//!   Again ─chosen─► Answering by one who was not drawn yet, and so on ─► refuted, or Objecting
 //!
 //!   upheld, refuted, inconclusive = Decided ─► Closed (settled once)
 //! ```
 //!
 //! Pure. An input that does not fit is refused (`None`) and changes nothing: that makes a message that is
 //! late or comes twice harmless. A deadline is an input (`Ticked`), and silence is an answer.
-//! The lottery is over when the model begins: what it does not choose is not audited.
+//! The lottery is over when the model begins: what it does not choose is not audited. Whether an audit is
+//! audited again is open until then.
 
 use crate::bugs::Bug;
 use crate::dispute::{dispute, disputed, voted};
 use crate::set::Set;
 use crate::settle::{pledge, settle, settle_without_commitment, take_pledge};
 use crate::state::{
-    Answer, BEGINNING, Chain, Challenger, FRESH, Fault, Phase, Place, SEGMENTS, VERIFIERS, Verdict,
+    AGAIN, Answer, BEGINNING, Chain, Challenger, FRESH, Fault, Phase, Place, SEGMENTS, VERIFIERS,
+    Verdict,
 };
 
 /// The beginning and two of three segments.
-const FIRST_DRAW: Set = Set(0b0111);
+pub(crate) const FIRST_DRAW: Set = Set(0b0111);
 
 /// What reaches the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +55,8 @@ pub enum Input {
     Named(u8, Place),
     /// The challenger showed the unit that is left.
     Shown,
+    /// A beacon says whether it is audited again.
+    Lottery(bool),
     /// The client objected to an item.
     Objected(u8),
     /// Somebody asked for settlement.
@@ -100,6 +106,14 @@ pub fn apply(chain: &Chain, input: Input, bug: Option<Bug>) -> Option<Chain> {
             }
         }
         (Phase::Disputing(running), input) => disputed(&mut next, running, input, bug)?,
+        (Phase::Again, Input::Lottery(true)) => {
+            // What is open can be copied; the beginning has no other.
+            let opened = bug == Some(Bug::OpenedAuditedAgain);
+            let hidden = if opened { SEGMENTS.and(next.open) } else { SEGMENTS.without(next.open) };
+            (next.draws, next.drawn) = (AGAIN, hidden.or(BEGINNING));
+            next.phase = Phase::Answering;
+        }
+        (Phase::Again, Input::Lottery(false)) => next.phase = Phase::Objecting,
         (Phase::Objecting, Input::Objected(item)) if !chain.objected => {
             next.objected = true;
             dispute(&mut next, Challenger::Client, item);
@@ -159,13 +173,15 @@ fn answered(chain: &mut Chain, by: u8, answer: Answer, bug: Option<Bug>) -> Opti
 }
 
 /// The time to answer is over: what fresh verifiers were not served is posted before any leaf is open, so that
-/// they have nothing to copy; what was sealed is opened, be it the beginning alone.
+/// they have nothing to copy, and so is what the one was not served who audits again; what was sealed is opened,
+/// be it the beginning alone.
 fn close_answers(chain: &mut Chain, bug: Option<Bug>) {
     if bug == Some(Bug::SilenceRefutes) && chain.draws == 2 && !chain.unserved(2).is_empty() {
         return chain.decide(Verdict::Refuted(Fault::Unposted));
     }
     let late = matches!(bug, Some(Bug::NotPosted | Bug::SilenceRefutes));
-    if chain.draws == 2 && !late && !chain.unserved(1).is_empty() {
+    let after = chain.draws == 2 || chain.draws == AGAIN && bug != Some(Bug::AgainNotPosted);
+    if after && !late && !chain.unserved(1).is_empty() {
         chain.phase = Phase::Posting;
         return;
     }
@@ -214,7 +230,8 @@ fn revealed(chain: &mut Chain, by: u8, bug: Option<Bug>) -> Option<()> {
     Some(())
 }
 
-/// What comes after seals are open, or a dispute is lost: the next objection, another draw, or the end.
+/// What comes after seals are open, or a dispute is lost: the next objection, another draw, or the end. A
+/// second audit can refute, and nothing else.
 pub(crate) fn go_on(chain: &mut Chain, bug: Option<Bug>) {
     let objection = (0..VERIFIERS).find_map(|it| Some((it, chain.seat(it).objections.first()?)));
     if let Some((verifier, item)) = objection {
@@ -227,8 +244,11 @@ pub(crate) fn go_on(chain: &mut Chain, bug: Option<Bug>) {
         Some(Bug::UncheckedUpheld) => chain.drawn.without(chain.checked).and(chain.unserved(1)),
         _ => chain.drawn.without(chain.checked),
     };
-    if missing.is_empty() {
+    if chain.draws == AGAIN && bug != Some(Bug::AgainDecides) {
         chain.phase = Phase::Objecting;
+    } else if missing.is_empty() {
+        // Where others were drawn, nobody is left who was not.
+        chain.phase = if chain.draws == 1 { Phase::Again } else { Phase::Objecting };
     } else if chain.draws == 1 && bug != Some(Bug::DrawnOnce) {
         let items = again(chain, missing, bug);
         draw(chain, items);

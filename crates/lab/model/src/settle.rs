@@ -12,7 +12,8 @@
 //! A fee is earned by a segment that was sealed and revealed and is what the leaf says, unless it was posted. An objection earns the
 //! finder's share or nothing: one that was not heard, because another was right, gets its pledge back, for
 //! nobody knows whether it was right, too. Who agreed with what is refuted keeps the fee: a provider can lose a
-//! dispute about what is true.
+//! dispute about what is true. But who agreed to a beginning that the referee finds false loses a pledge: that
+//! is shown without a word of the provider's.
 
 use crate::bugs::Bug;
 use crate::set::Set;
@@ -141,6 +142,7 @@ pub(crate) fn settle(chain: &mut Chain, bug: Option<Bug>) {
             chain.purse.give_verifier(verifier, PLEDGE);
         }
     }
+    forfeit_agreements(chain, bug);
     let purse = &mut chain.purse;
     match chain.verdict {
         Some(Verdict::Refuted(fault)) => {
@@ -169,6 +171,24 @@ pub(crate) fn settle(chain: &mut Chain, bug: Option<Bug>) {
         chain.purse.give_client(CLIENT_LOCK);
     }
     close(chain);
+}
+
+/// Burns a pledge of whoever agreed to a beginning that is false.
+fn forfeit_agreements(chain: &mut Chain, bug: Option<Bug>) {
+    let Some(Verdict::Refuted(Fault::Step { item, shown: true, .. })) = chain.verdict else {
+        return;
+    };
+    if item > 0 && bug != Some(Bug::AgreementsForfeited) {
+        return;
+    }
+    for verifier in 0..VERIFIERS {
+        let seat = chain.seat(verifier);
+        let agreed = seat.answer.filter(|_| seat.revealed).map(|it| it.sealed.without(it.wrong));
+        if agreed.is_some_and(|agreed| agreed.has(item)) {
+            pledge(chain, verifier);
+            chain.purse.burn(PLEDGE);
+        }
+    }
 }
 
 fn close(chain: &mut Chain) {

@@ -1,7 +1,8 @@
 //! What the chain knows of one audited lease.
 //!
 //! Item 0 of the trace is its beginning, items 1 to 3 are segments that are not adjacent.
-//! Verifiers 0 and 1 are those of the first draw, 2 to 4 the fresh ones of the second.
+//! Verifiers 0 and 1 are those of the first draw, 2 to 4 the fresh ones of the second, and 2 is the one who
+//! audits again where there was no second.
 //!
 //! Two things here are known to nobody on a real chain until somebody shows them: which item of the trace is
 //! false, and what is inside a seal. They are kept where they were fixed, by the root and by the seal, and
@@ -20,6 +21,9 @@ pub const SEGMENTS: Set = Set(0b1110);
 pub const VERIFIERS: u8 = 5;
 /// Those of the second draw.
 pub const FRESH: Set = Set(0b1_1100);
+
+/// The draw of a second audit.
+pub const AGAIN: u8 = 3;
 
 /// What a verifier says in one message about what it was drawn for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -142,6 +146,8 @@ pub enum Phase {
     Revealing,
     /// One objection is heard.
     Disputing(Dispute),
+    /// All that was drawn is checked, and a later beacon decides whether it is audited again.
+    Again,
     /// The client may object.
     Objecting,
     /// There is a verdict.
@@ -157,7 +163,7 @@ pub struct Chain {
     pub phase: Phase,
     /// The item of the trace that is false; none if all are true. Fixed by the root.
     pub faked: Option<u8>,
-    /// Draws so far.
+    /// Draws so far; [`AGAIN`] for a second audit.
     pub draws: u8,
     /// Items of the running draw.
     pub drawn: Set,
@@ -187,6 +193,7 @@ impl Chain {
             (1, 0) => self.drawn.and(Set(0b0011)),
             (1, 1) => self.drawn.and(Set(0b0100)),
             (2, _) if FRESH.has(verifier) => self.drawn,
+            (AGAIN, 2) => self.drawn,
             _ => Set::NONE,
         }
     }

@@ -33,8 +33,6 @@ const LOTTERY: &str = "opengpu/audit/lottery/v1";
 const SEGMENTS: &str = "opengpu/audit/segments/v1";
 const VERIFIERS: &str = "opengpu/audit/verifiers/v1";
 
-/// How many of the audits that were accepted are audited again.
-const AGAIN: Permille = Permille::constant(20);
 /// At most one in so many segments is drawn, but one at least. Where sets that fit are few, whoever fakes
 /// every other segment knows too well which sets there are.
 const SPARSE: u32 = 3;
@@ -92,14 +90,10 @@ pub fn seed(
     Seed(hash(SEED, &parts).0)
 }
 
-/// Whether a commitment is audited, by the seed of [`Occasion::Audit`].
+/// Whether a commitment is audited, by the seed of [`Occasion::Audit`]; or audited again, by that of
+/// [`Occasion::Again`].
 pub fn is_audited(seed: &Seed, rate: Permille) -> bool {
     Draw::new(seed, LOTTERY, b"").below(1000) < u64::from(rate.get())
-}
-
-/// Whether an audit that was accepted is audited again, by the seed of [`Occasion::Again`].
-pub fn is_audited_again(seed: &Seed) -> bool {
-    is_audited(seed, AGAIN)
 }
 
 /// Up to so many segments of a part, never equal and never adjacent: the state from which a segment is
@@ -262,7 +256,7 @@ mod tests {
         assert_eq!(audited(Permille::ALL), 10_000);
         let tenth = audited(Permille::constant(100));
         assert!((880..1120).contains(&tenth), "{tenth}");
-        let again = (0..10_000).filter(|n| is_audited_again(&of(*n))).count();
+        let again = audited(Permille::constant(20));
         assert!((140..260).contains(&again), "{again}");
     }
 

@@ -212,10 +212,20 @@ fn sentence(what: &What) -> String {
     match what {
         What::Undrawn { chosen: Some(false) } => "the lottery did not choose it".to_owned(),
         What::Undrawn { .. } => "nobody could be drawn".to_owned(),
-        What::Drawn { draw, seats } => {
+        What::Left { chosen: Some(false) } => {
+            "all is checked; the lottery did not choose to have it audited again".to_owned()
+        }
+        What::Left { .. } => {
+            "all is checked; to be audited again, and nobody could be drawn".to_owned()
+        }
+        What::Drawn { draw, again, seats } => {
             let seats = seats.iter().map(|(seat, own)| format!("{seat} for {}", names(own)));
-            let again = if *draw > 1 { "others were drawn" } else { "drawn were" };
-            format!("{again}: {}", seats.collect::<Vec<_>>().join("; "))
+            let drawn = match (again, draw) {
+                (true, _) => "all is checked; to audit it again were drawn",
+                (false, 0 | 1) => "drawn were",
+                (false, _) => "others were drawn",
+            };
+            format!("{drawn}: {}", seats.collect::<Vec<_>>().join("; "))
         }
         What::Answered { by, sealed, unserved } => {
             let sealed = (!sealed.is_empty()).then(|| format!("sealed {}", names(sealed)));
@@ -366,6 +376,7 @@ pub(crate) fn to_json(report: &Report) -> Value {
 const fn kind(what: &What) -> &'static str {
     match what {
         What::Undrawn { .. } => "undrawn",
+        What::Left { .. } => "left",
         What::Drawn { .. } => "drawn",
         What::Answered { .. } => "answered",
         What::Posted { .. } => "posted",

@@ -417,6 +417,8 @@ struct AuditParametersForm {
     fees: Permille,
     #[serde(with = "form")]
     pledge: Amount,
+    #[serde(with = "form")]
+    again: Permille,
 }
 
 #[derive(Serialize, Deserialize)]

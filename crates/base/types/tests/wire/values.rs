@@ -364,6 +364,7 @@ structs! {
     Record { key, entry }
     AuditParameters {
         segments, answering, posting, opening, revealing, clock, showing, lately, fee, fees, pledge,
+        again,
     }
     AuditReply { index, reply }
     AuditLeaf { segment, siblings }
@@ -382,7 +383,7 @@ structs! {
     Trial { tried, seed, phase, until }
     TrialBlock { values, device, within, among }
     Audit {
-        rate, seed, draws, seats, posted, leaves, lacking, objected, phase, until,
+        rate, seed, draws, again, seats, posted, leaves, lacking, objected, phase, until,
     }
 }
 
@@ -509,7 +510,7 @@ enums! {
     Finding { Upheld, Refuted(fault), Inconclusive }
     AuditPhase {
         Waiting { height }, Answering, Posting, Opening, Revealing, Disputing(dispute), Drawing {
-        height }, Objecting, Decided(finding),
+        height }, Objecting, Decided(finding), Again { height },
     }
     TrialPhase { Requested, Running, Committed { root, height }, Opening { root, draw } }
     TaskPhase { Bidding { until }, Opening { until }, Running, Closed { reason, at } }

@@ -30,7 +30,7 @@ pub struct Replay {
     rate: Permille,
     parameters: MarketParameters,
     audit: Option<Audit>,
-    /// The height at which others were asked for.
+    /// The height at which a draw was asked for.
     asked: Height,
     /// Whether the last draw found nobody: until when its beacon was awaited is told by the chain alone.
     awaited: bool,
@@ -53,15 +53,15 @@ impl Replay {
         Ok(Self { chain, facts, rate, parameters, audit, asked, awaited, course })
     }
 
-    /// When something happens by itself; none before the first draw, while others are to be drawn, and at the
-    /// end.
+    /// When something happens by itself; none before the first draw, while a beacon is awaited, and at the end.
     pub fn due(&self) -> Option<Millis> {
         self.audit.as_ref()?.deadline()
     }
 
     /// The first height whose beacon can decide the next draw, if one is awaited.
     pub fn wanted(&self) -> Option<Height> {
-        let waits = self.audit.as_ref().is_none_or(|audit| audit.phase == Phase::Drawing);
+        let awaited = |audit: &Audit| matches!(audit.phase, Phase::Drawing | Phase::Again);
+        let waits = self.audit.as_ref().is_none_or(awaited);
         waits.then(|| Height(self.asked.0.saturating_add(draw::LATER)))
     }
 
@@ -108,19 +108,24 @@ impl Replay {
         if parties.iter().any(|party| verifiers.contains(party)) {
             return Err(EvidenceError::OtherDraw { height: at.height });
         }
-        let occasion = if self.audit.is_some() { Occasion::Others } else { Occasion::Audit };
+        let occasion = match self.audit.as_ref().map(|audit| &audit.phase) {
+            None => Occasion::Audit,
+            Some(Phase::Again) => Occasion::Again,
+            Some(_) => Occasion::Others,
+        };
         let (id, root) = (&self.facts.lease, &self.facts.commitment.root);
         let seed =
             beacon.map(|(_, beacon)| draw::seed(self.chain, &seed(beacon), id, root, occasion));
         match self.audit.take() {
             None => self.first(at, seed, verifiers)?,
+            Some(audit) if occasion == Occasion::Again => self.again(at, audit, seed, verifiers)?,
             Some(audit) => self.others(at, audit, seed, verifiers)?,
         }
         let other = EvidenceError::OtherDraw { height: at.height };
         let audit = self.audit.as_mut().ok_or(other.clone())?;
         let pledge = self.parameters.audits.pledge;
         let mut seats = Vec::new();
-        if audit.finding().is_none() {
+        if audit.phase == Phase::Answering {
             for seat in audit.seats.iter_mut().filter(|seat| seat.draw == audit.draws) {
                 seat.pledge = pledge;
                 let duties = seat.duties.iter().map(|duty| duty.index).collect();
@@ -130,14 +135,15 @@ impl Replay {
         if audit.draws != draw || !seats.iter().map(|(seat, _)| seat).eq(verifiers) {
             return Err(other);
         }
-        if seats.is_empty() {
-            let chosen = seed.map(|seed| draw::is_audited(&seed, self.rate));
+        let chosen = |rate| seed.map(|seed| draw::is_audited(&seed, rate));
+        let what = match occasion {
+            _ if !seats.is_empty() => What::Drawn { draw, again: audit.again, seats },
+            Occasion::Audit => What::Undrawn { chosen: chosen(self.rate) },
+            Occasion::Again => What::Left { chosen: chosen(self.parameters.audits.again) },
             // Others are asked for only after a first draw.
-            let chosen = if occasion == Occasion::Others { Some(true) } else { chosen };
-            self.tell(at, What::Undrawn { chosen });
-        } else {
-            self.tell(at, What::Drawn { draw, seats });
-        }
+            _ => What::Undrawn { chosen: Some(true) },
+        };
+        self.tell(at, what);
         Ok(())
     }
 
@@ -171,14 +177,40 @@ impl Replay {
         let begun = match seed.filter(|_| !verifiers.is_empty()) {
             None => Audit::unaudited(known, at.time),
             Some(seed) => {
-                let count = usize::from(self.parameters.audits.segments).min(Stored::MAX_SEGMENTS);
-                let count = u32::try_from(count).unwrap_or(0);
-                let begun = Audit::begin(known, seed, (count, verifiers), at.time);
+                let begun = Audit::begin(known, seed, (self.segments(), verifiers), at.time);
                 let begun = begun.filter(|_| draw::is_audited(&seed, self.rate));
                 begun.ok_or(EvidenceError::OtherDraw { height: at.height })?
             }
         };
         self.audit = Some(begun);
+        Ok(())
+    }
+
+    /// Most segments of a draw.
+    fn segments(&self) -> u32 {
+        let count = usize::from(self.parameters.audits.segments).min(Stored::MAX_SEGMENTS);
+        u32::try_from(count).unwrap_or(0)
+    }
+
+    /// Whether it is audited again: the lottery has chosen it if anybody was drawn, and nobody who was drawn
+    /// before.
+    fn again(
+        &mut self,
+        at: At,
+        mut audit: Audit,
+        seed: Option<Seed>,
+        verifiers: &[Address],
+    ) -> Result<(), EvidenceError> {
+        let other = EvidenceError::OtherDraw { height: at.height };
+        let seed = seed.ok_or(other.clone())?;
+        let chosen = draw::is_audited(&seed, self.parameters.audits.again);
+        let known = audit.known().any(|it| verifiers.contains(&it));
+        if !verifiers.is_empty() && (known || !chosen) {
+            return Err(other);
+        }
+        let drawn = audit.audit_again(seed, (self.segments(), verifiers), at.time);
+        drawn.map_err(|_| other)?;
+        self.audit = Some(audit);
         Ok(())
     }
 
@@ -232,10 +264,11 @@ impl Replay {
         self.course.push(Happening { at, what });
     }
 
-    /// Notes what began by itself: a dispute, or that others are asked for.
+    /// Notes what began by itself: a dispute, or that a draw is asked for.
     fn note(&mut self, at: At, before: &Phase) {
         let Some(audit) = &self.audit else { return };
-        if audit.phase == Phase::Drawing && *before != Phase::Drawing {
+        let awaits = |phase: &Phase| matches!(phase, Phase::Drawing | Phase::Again);
+        if awaits(&audit.phase) && !awaits(before) {
             self.asked = at.height;
         }
         let heard = |phase: &Phase| match phase {
@@ -306,9 +339,8 @@ impl Replay {
             }
         }
         same(all, closing.fees)?;
-        let wrong =
-            |seat: &&audit::Seat| seat.duties.iter().any(|duty| duty.said == Said::Dismissed);
-        let lost = audit.seats.iter().filter(wrong).map(|seat| seat.pledge);
+        let lost = audit.seats.iter().filter(|seat| audit.is_forfeited(seat));
+        let lost = lost.map(|seat| seat.pledge);
         let lock =
             if audit.objected && found == Finding::Upheld { self.facts.lock } else { Amount::ZERO };
         let lost = lost.fold(lock, |sum, pledge| sum.plus(pledge).unwrap_or(Amount::CAP));
@@ -340,7 +372,7 @@ fn waited(audit: &Audit) -> Option<Waited> {
             Some(Side::Challenger) | None => Waited::Challenger,
         },
         Phase::Objecting => Waited::Client,
-        Phase::Drawing | Phase::Decided(_) => return None,
+        Phase::Drawing | Phase::Again | Phase::Decided(_) => return None,
     })
 }
 

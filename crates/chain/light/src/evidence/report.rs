@@ -65,10 +65,17 @@ pub enum What {
         /// Whether the lottery chose it; none if that cannot be told.
         chosen: Option<bool>,
     },
+    /// It is not audited again: the lottery did not choose it, or there was nobody.
+    Left {
+        /// Whether the lottery chose it; none if that cannot be told.
+        chosen: Option<bool>,
+    },
     /// These were drawn for these segments; zero is the beginning.
     Drawn {
         /// In which draw.
         draw: u8,
+        /// Whether to audit again what was found right.
+        again: bool,
         /// Who, for what.
         seats: Vec<(Address, Vec<SegmentIndex>)>,
     },

@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+mod again;
 mod chain;
 #[expect(dead_code, reason = "the ledger's own tests use all of it")]
 mod market;
@@ -275,9 +276,9 @@ fn told_otherwise(change: fn(&mut Recorded)) -> EvidenceError {
     chain.verify(&evidence).unwrap_err()
 }
 
-fn each_event(block: &mut Recorded, change: fn(&mut Event)) {
+fn each_event(block: &mut Recorded, change: impl Fn(&mut Event)) {
     let receipts = block.receipts.iter_mut();
-    receipts.for_each(|receipt| receipt.events.iter_mut().for_each(change));
+    receipts.for_each(|receipt| receipt.events.iter_mut().for_each(&change));
 }
 
 fn answers(transaction: &SignedTransaction) -> bool {

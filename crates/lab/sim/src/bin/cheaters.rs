@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         }
         eprintln!("seed {seed} is done");
     }
-    println!("{table}");
+    print!("{table}");
     let breaches = table.breaches();
     for breach in &breaches {
         eprintln!("error: {breach}");

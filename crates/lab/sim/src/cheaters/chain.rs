@@ -10,10 +10,9 @@ use opengpu_ledger::{
     check_genesis, genesis_seats, invariant,
 };
 use opengpu_types::{
-    Allocation, Amount, AuditParameters, BeaconSignature, ChainId, ConsensusKey, Emission, Event,
-    Failure, Genesis, GenesisValidator, Height, List, MarketOperation, MarketParameters, Millis,
-    Operation, Outcome, Parameters, Permille, RuleVersion, Text, TreasuryStream, View as Turn,
-    Weight,
+    Allocation, Amount, BeaconSignature, ChainId, ConsensusKey, Emission, Event, Failure, Genesis,
+    GenesisValidator, Height, List, MarketOperation, MarketParameters, Millis, Operation, Outcome,
+    Parameters, Permille, RuleVersion, Text, TreasuryStream, View as Turn, Weight,
 };
 
 pub(super) const CHAIN: ChainId = ChainId(11);
@@ -70,7 +69,7 @@ pub(super) struct Chain {
     dice: Dice,
 }
 
-fn genesis(cast: &Cast, audits: AuditParameters) -> Result<Genesis, Fault> {
+fn genesis(cast: &Cast, market: MarketParameters) -> Result<Genesis, Fault> {
     let permille = Permille::constant;
     let parameters = Parameters {
         epoch_blocks: 1 << 24,
@@ -89,7 +88,7 @@ fn genesis(cast: &Cast, audits: AuditParameters) -> Result<Genesis, Fault> {
         jail: Millis(20_000),
         reporter_share: permille(50),
         emission: Emission { first_year: Amount::ZERO, kept: permille(850) },
-        market: MarketParameters { audits, ..MarketParameters::LOCAL },
+        market,
     };
     let account = cast.parties.first().ok_or(Fault::Missing("operator"))?.address;
     let keys = cast.key_sets.first().ok_or(Fault::Missing("key set"))?;
@@ -125,9 +124,9 @@ fn genesis(cast: &Cast, audits: AuditParameters) -> Result<Genesis, Fault> {
 
 impl Chain {
     /// Before its first block, with so many parties beside the operator.
-    pub(super) fn new(parties: usize, audits: AuditParameters, seed: u64) -> Result<Self, Fault> {
+    pub(super) fn new(parties: usize, market: MarketParameters, seed: u64) -> Result<Self, Fault> {
         let cast = Cast::new(CHAIN, parties.saturating_add(1), 1);
-        let genesis = genesis(&cast, audits)?;
+        let genesis = genesis(&cast, market)?;
         check_genesis(&genesis)?;
         let [seats, _] = genesis_seats(&genesis)?;
         let leader = seats.seats.first().ok_or(Fault::Missing("seat"))?.consensus;
@@ -144,6 +143,27 @@ impl Chain {
     /// The next block, so long after the one before. All that is done in it must take effect, but for duties
     /// for which it has no room.
     pub(super) fn block(&mut self, step: Millis, acts: Vec<Act>) -> Result<Vec<Event>, Fault> {
+        let beacon = self.beacon();
+        self.block_with(beacon, step, acts)
+    }
+
+    /// What the next leader would say.
+    pub(super) fn beacon(&mut self) -> BeaconSignature {
+        BeaconSignature(self.dice.bytes())
+    }
+
+    /// The height of the next block.
+    pub(super) const fn next(&self) -> Height {
+        self.height.next()
+    }
+
+    /// As [`Self::block`], with this beacon.
+    pub(super) fn block_with(
+        &mut self,
+        beacon: BeaconSignature,
+        step: Millis,
+        acts: Vec<Act>,
+    ) -> Result<Vec<Event>, Fault> {
         let view = Turn(self.height.0);
         (self.height, self.time) = (self.height.next(), self.time.plus(step));
         let context = BlockContext {
@@ -153,7 +173,7 @@ impl Chain {
             parent_view: view,
             leader: self.leader,
             time: self.time,
-            beacon: BeaconSignature(self.dice.bytes()),
+            beacon,
         };
         let mut execution = Execution::new(&self.state, context);
         execution.begin(&self.genesis)?;

@@ -2,7 +2,7 @@
 
 use super::work::SEGMENTS;
 use crate::dice::Dice;
-use opengpu_types::Permille;
+use opengpu_types::{AuditParameters, MarketParameters, Permille};
 use opengpu_verify::bounds::Chance;
 use std::collections::BTreeSet;
 
@@ -11,6 +11,10 @@ const ONE_SEGMENT: Option<Chance> = match Chance::ALWAYS.get().checked_div(SEGME
     Some(share) => Chance::new(share),
     None => None,
 };
+
+/// What a lease locks where bribing all of twelve verifiers costs more than its pay: above four twelfths, for a
+/// quarter of it is what each of them would win by an objection.
+const DEAR: Permille = Permille::constant(350);
 
 /// A way to behave. What is said of it is about those who follow it; all others are honest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,8 +47,21 @@ pub enum Strategy {
     Guesser,
     /// Six verifiers that repeat nothing, and fall silent after the seal.
     SilentVerifier,
+    /// Six verifiers that repeat, and dispute one segment each that they found right, to the last unit.
+    Accuser,
     /// A client that disputes a segment of every commitment that is right.
     Disputer,
+    /// A tenth of the segments is not run, and the leader withholds a beacon by which that would be found,
+    /// once for each commitment.
+    Grinder,
+    /// Nothing is run, and all verifiers of the first audit are paid what they forgo, if it is upheld.
+    Bribed,
+    /// The same where nothing is audited again.
+    BribedUnseen,
+    /// The same where everything is audited again.
+    BribedSeen,
+    /// The same where a lease locks so much that bribes cost more than its pay.
+    BribedDear,
 }
 
 /// How a verifier behaves.
@@ -58,6 +75,8 @@ pub(super) enum Manner {
     Guesses,
     /// It seals anything, and says no more.
     FallsSilent,
+    /// It repeats, and says what it found of all but one segment, which it disputes.
+    Accuses,
 }
 
 /// How the provider of the tasks behaves.
@@ -73,7 +92,7 @@ pub(super) struct Conduct {
 
 impl Strategy {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 21] = [
         Self::Honest,
         Self::HonestNewcomer,
         Self::HonestVerifier,
@@ -88,7 +107,13 @@ impl Strategy {
         Self::LongCon,
         Self::Guesser,
         Self::SilentVerifier,
+        Self::Accuser,
         Self::Disputer,
+        Self::Grinder,
+        Self::Bribed,
+        Self::BribedUnseen,
+        Self::BribedSeen,
+        Self::BribedDear,
     ];
 
     /// Its name in the table.
@@ -108,7 +133,13 @@ impl Strategy {
             Self::LongCon => "long con",
             Self::Guesser => "lazy verifiers, guess",
             Self::SilentVerifier => "lazy verifiers, silent",
+            Self::Accuser => "false challengers",
             Self::Disputer => "spam disputer",
+            Self::Grinder => "grinding leader",
+            Self::Bribed => "bribed committee",
+            Self::BribedUnseen => "bribed, never again",
+            Self::BribedSeen => "bribed, always again",
+            Self::BribedDear => "bribed, a larger lock",
         }
     }
 
@@ -117,9 +148,30 @@ impl Strategy {
         matches!(self, Self::Honest | Self::HonestNewcomer | Self::HonestVerifier)
     }
 
-    /// Whether the specification says that sampling cannot stop it.
+    /// Whether the specification says that it is not stopped: by no sampling, or not with so small a lock.
     pub const fn is_out_of_scope(self) -> bool {
-        matches!(self, Self::One)
+        matches!(self, Self::One | Self::Bribed | Self::BribedUnseen)
+    }
+
+    /// Whether it pays verifiers of the first audit.
+    pub(super) const fn bribes(self) -> bool {
+        matches!(self, Self::Bribed | Self::BribedUnseen | Self::BribedSeen | Self::BribedDear)
+    }
+
+    /// The rules of the market in which it is followed.
+    pub(super) const fn market(self, segments: u8) -> MarketParameters {
+        let local = MarketParameters::LOCAL;
+        let again = match self {
+            Self::BribedUnseen => Permille::ZERO,
+            Self::BribedSeen => Permille::ALL,
+            _ => local.audits.again,
+        };
+        let audits = AuditParameters { segments, again, ..local.audits };
+        let provider_lock = match self {
+            Self::BribedDear => DEAR,
+            _ => local.provider_lock,
+        };
+        MarketParameters { audits, provider_lock, ..local }
     }
 
     /// Whether it wins more than honest work where nothing is audited.
@@ -129,7 +181,20 @@ impl Strategy {
 
     /// Whether it is about what verifiers do.
     pub(super) const fn is_of_verifiers(self) -> bool {
-        matches!(self, Self::HonestVerifier | Self::Guesser | Self::SilentVerifier)
+        matches!(self, Self::HonestVerifier | Self::Guesser | Self::SilentVerifier | Self::Accuser)
+    }
+
+    /// Whether its verifiers repeat what they are drawn for.
+    pub(super) const fn repeats(self) -> bool {
+        matches!(self, Self::HonestVerifier | Self::Accuser)
+    }
+
+    /// How often it has a draw replaced.
+    pub(super) const fn rerolls(self) -> u32 {
+        match self {
+            Self::Grinder => 1,
+            _ => 0,
+        }
     }
 
     /// Whether its providers have no stake.
@@ -150,7 +215,7 @@ impl Strategy {
         match self {
             Self::RingOfAFifth => others / 4,
             Self::RingOfAThird => others / 2,
-            Self::HonestVerifier | Self::Guesser | Self::SilentVerifier => 6,
+            Self::HonestVerifier | Self::Guesser | Self::SilentVerifier | Self::Accuser => 6,
             _ => 0,
         }
     }
@@ -161,6 +226,7 @@ impl Strategy {
             Self::RingOfAFifth | Self::RingOfAThird => Manner::Friend,
             Self::Guesser => Manner::Guesses,
             Self::SilentVerifier => Manner::FallsSilent,
+            Self::Accuser => Manner::Accuses,
             _ => Manner::Honest,
         }
     }
@@ -183,8 +249,12 @@ impl Strategy {
             | Self::RingOfAFifth
             | Self::RingOfAThird
             | Self::Sybil
-            | Self::LongCon => Some(Chance::ALWAYS),
-            Self::Tenth => Some(Chance::thousandths(Permille::constant(100))),
+            | Self::LongCon
+            | Self::Bribed
+            | Self::BribedUnseen
+            | Self::BribedSeen
+            | Self::BribedDear => Some(Chance::ALWAYS),
+            Self::Tenth | Self::Grinder => Some(Chance::thousandths(Permille::constant(100))),
             Self::One => ONE_SEGMENT,
             _ => None,
         }
@@ -206,7 +276,8 @@ impl Strategy {
                 all
             }
             Self::Withholder => all,
-            Self::Tenth => some(26),
+            it if it.bribes() => all,
+            Self::Tenth | Self::Grinder => some(26),
             Self::One => some(1),
             _ => BTreeSet::new(),
         };

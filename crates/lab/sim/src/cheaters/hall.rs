@@ -53,15 +53,27 @@ impl Hall<'_> {
         let found = match (self.manner)(verifier) {
             Manner::Honest => run.found(index)?,
             Manner::Friend => run.claimed(index)?,
-            Manner::Guesses | Manner::FallsSilent => Digest([66; 32]),
+            Manner::Accuses if !self.is_accused(verifier, index) => run.found(index)?,
+            Manner::Guesses | Manner::FallsSilent | Manner::Accuses => Digest([66; 32]),
         };
         Some(Answer::of(&self.stored.seed, &found))
+    }
+
+    /// Whether this is the one segment that somebody disputes who knows better.
+    fn is_accused(&self, verifier: &Address, index: SegmentIndex) -> bool {
+        let mut own = self.running().filter(|seat| seat.verifier == *verifier);
+        own.next().and_then(|seat| seat.duties.first()).is_some_and(|duty| duty.index == index)
+    }
+
+    /// Whether somebody has run what it is asked about.
+    fn knows(&self, verifier: &Address) -> bool {
+        matches!((self.manner)(verifier), Manner::Honest | Manner::Accuses)
     }
 
     /// Whether a verifier has what it needs for a segment.
     fn is_served(&self, verifier: &Address, index: SegmentIndex) -> bool {
         let there = index.0 == 0 || self.stored.posted.contains(&index);
-        there || !self.played.conduct.withholds || (self.manner)(verifier) != Manner::Honest
+        there || !self.played.conduct.withholds || !self.knows(verifier)
     }
 
     pub(super) fn answers(&self) -> Saying {
@@ -165,10 +177,7 @@ impl Hall<'_> {
         let index = dispute.index;
         let (challenger, knows) = match dispute.by {
             Challenger::Client => (self.client, true),
-            Challenger::Verifier(verifier) => {
-                let honest = (self.manner)(&verifier) == Manner::Honest;
-                (self.cast.party(&verifier)?, honest)
-            }
+            Challenger::Verifier(verifier) => (self.cast.party(&verifier)?, self.knows(&verifier)),
         };
         let (lease, run) = (self.lease, &self.played.run);
         // Whoever guessed has nothing to show, and waits.

@@ -10,8 +10,8 @@
 //! - A provider that executes, and a verifier that repeats, pays for it beside the chain ([`COST`]).
 //! - The same table without audits shows that it is the audits that make cheating lose.
 //!
-//! Not here: what needs other classes than `Exact` (a server with a coarser model), claims about devices,
-//! leaders that withhold a beacon, and bribes after the verdict.
+//! Not here: a server with a coarser model, which needs classes that are not audited on chain yet, and claims
+//! about devices.
 
 mod chain;
 mod conduct;
@@ -22,7 +22,7 @@ mod work;
 
 pub use chain::Fault;
 pub use conduct::Strategy;
-pub use table::Table;
+pub use table::{Claim, Table};
 
 use scene::Scene;
 
@@ -85,6 +85,14 @@ impl Measured {
     /// How often a false commitment should be refuted at least, in thousandths.
     pub const fn bound(&self) -> u64 {
         match (self.expected / 1_000_000).checked_div(self.false_ones) {
+            Some(share) => share,
+            None => 0,
+        }
+    }
+
+    /// How often a false commitment was upheld, in thousandths.
+    pub const fn upheld(&self) -> u64 {
+        match self.accepted.saturating_mul(1_000).checked_div(self.false_ones) {
             Some(share) => share,
             None => 0,
         }

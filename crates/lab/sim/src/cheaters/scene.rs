@@ -7,17 +7,18 @@ use super::work::{Run, SEGMENTS, Work, extent};
 use super::{COST, Measured};
 use crate::goods;
 use crate::soak::cast::Party;
-use opengpu_crypto::Digest;
+use opengpu_crypto::{Digest, seed};
 use opengpu_ledger::Overlay;
 use opengpu_ledger::tables::{Accounts, Audits, Params, Providers, Tasks};
 use opengpu_types::{
-    Address, Allocating, Amount, ArtifactId, AuditParameters, Class, Commitment, Ending, Event,
-    Eyes, LeaseId, List, MarketOperation, Millis, Money, Permille, ProgramKind, Provider,
-    SegmentIndex, Set, Spec, TaskId, Text, Trust, Usage, Verdict,
+    Address, Allocating, Amount, ArtifactId, Audit as Stored, AuditPhase, BeaconSignature, Class,
+    Commitment, Ending, Event, Eyes, Finding, LeaseId, List, MarketOperation, Millis, Money,
+    Permille, ProgramKind, Provider, SegmentIndex, Set, Spec, TaskId, Text, Trust, Usage, Verdict,
 };
 use opengpu_verify::{
     audit::{Audit, Phase, Subject, Times},
     bounds::Sampling,
+    draw::{self, Occasion},
     trace::{Owner, Part, Trace},
 };
 use std::collections::BTreeMap;
@@ -32,6 +33,8 @@ const WAVE: usize = 16;
 const DRAWN: u8 = 12;
 /// What a second costs: a token for a run.
 const RATE: Amount = Amount(100_000_000_000_000_000);
+/// What a run is paid, in billionths of a token.
+const AGREED: i128 = 1_000_000_000;
 /// How long a run takes.
 const RUN: Millis = Millis(10_000);
 /// Stake of providers that have any.
@@ -40,6 +43,8 @@ const STAKE: Amount = Amount::whole(200);
 const LEAST: Amount = Amount::whole(150);
 /// From one block to the next while audits run.
 const STEP: Millis = Millis(300);
+/// From one block to the next while a leader that grinds has each commitment in a block of its own.
+const APART: Millis = Millis(50);
 /// No wave has more blocks.
 const MOST_BLOCKS: u32 = 2_000;
 
@@ -50,6 +55,8 @@ pub(super) struct Played {
     pub(super) conduct: Conduct,
     pub(super) run: Run,
     pub(super) trace: Trace,
+    /// What each verifier of the first audit is promised if it is upheld, in billionths of a token.
+    bribe: Option<i128>,
 }
 
 /// The network.
@@ -70,10 +77,10 @@ impl Scene {
     /// Before the first wave.
     pub(super) fn new(strategy: Strategy, audits: bool, seed: u64) -> Result<Self, Fault> {
         let segments = if audits { DRAWN } else { 0 };
-        let audits = AuditParameters { segments, ..AuditParameters::LOCAL };
         let others = strategy.verifiers(VERIFIERS);
         let fixed = VERIFIERS.saturating_add(others).saturating_add(1);
-        let mut chain = Chain::new(fixed.saturating_add(SUBJECTS), audits, seed)?;
+        let mut chain =
+            Chain::new(fixed.saturating_add(SUBJECTS), strategy.market(segments), seed)?;
         let mut acts = Vec::new();
         for number in 1..fixed {
             acts.push(register(chain.party(number)?, STAKE)?);
@@ -243,6 +250,35 @@ impl Scene {
         Ok(spec)
     }
 
+    /// The next block. A leader that grinds withholds a beacon by which a commitment of its friend would be
+    /// found, and must take the next one as it comes. What the turn that it gives up costs is not counted.
+    fn block(&mut self, step: Millis, acts: Vec<Act>) -> Result<Vec<Event>, Fault> {
+        let mut beacon = self.chain.beacon();
+        for _ in 0..self.strategy.rerolls() {
+            if self.is_found_by(&beacon)? {
+                beacon = self.chain.beacon();
+            }
+        }
+        self.chain.block_with(beacon, step, acts)
+    }
+
+    /// Whether something false would be drawn by this beacon of the next block.
+    fn is_found_by(&self, beacon: &BeaconSignature) -> Result<bool, Fault> {
+        let state = Overlay::new(&self.chain.state);
+        let waiting = AuditPhase::Waiting { height: self.chain.next() };
+        for (lease, Played { conduct, trace, .. }) in &self.played {
+            let audit = state.find::<Audits>(*lease)?.filter(|audit| audit.phase == waiting);
+            let Some(audit) = audit else { continue };
+            let seed = draw::seed(CHAIN, &seed(beacon), lease, &trace.root(), Occasion::Audit);
+            let drawn = draw::segments(&seed, &Part::whole(extent()), DRAWN.into());
+            let is_false = |index: &SegmentIndex| conduct.faked.contains(&index.0);
+            if draw::is_audited(&seed, audit.rate) && drawn.iter().any(is_false) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// All providers commit, when they have run for as long as they say.
     fn commit(&mut self, tasks: &[(TaskId, Party)], ready: bool) -> Result<(), Fault> {
         let mut acts = Vec::new();
@@ -269,9 +305,16 @@ impl Scene {
             };
             let operation = MarketOperation::CommitTrace { lease, commitment, witness: None };
             acts.push(Act { by: *provider, operation, free: true });
-            self.played.insert(lease, Played { provider: *provider, conduct, run, trace });
+            self.played
+                .insert(lease, Played { provider: *provider, conduct, run, trace, bribe: None });
         }
-        self.chain.block(Millis(5_000), acts)?;
+        // Whoever grinds wants a beacon for each, and cannot have several replaced by one turn.
+        let each = if self.strategy.rerolls() > 0 { 1 } else { acts.len().max(1) };
+        let mut step = Millis(5_000);
+        for some in acts.chunks(each) {
+            self.block(step, some.to_vec())?;
+            step = APART;
+        }
         Ok(())
     }
 
@@ -288,7 +331,7 @@ impl Scene {
             for lease in open {
                 acts.extend(self.acts(lease)?);
             }
-            events.extend(self.chain.block(STEP, acts)?);
+            events.extend(self.block(STEP, acts)?);
         }
         Err(Fault::Missing("end of the audits"))
     }
@@ -302,6 +345,12 @@ impl Scene {
     fn acts(&mut self, lease: LeaseId) -> Result<Vec<Act>, Fault> {
         let state = Overlay::new(&self.chain.state);
         let Some(stored) = state.find::<Audits>(lease)? else { return Ok(Vec::new()) };
+        if self.strategy.bribes() && matches!(stored.phase, AuditPhase::Waiting { .. }) {
+            let bribe = self.bribe(lease, &stored)?;
+            let played = self.played.get_mut(&lease);
+            played.ok_or(Fault::Missing("lease"))?.bribe = bribe;
+            return Ok(Vec::new());
+        }
         let market = state.must_view::<Params>(())?.market;
         let subject = Subject { chain: CHAIN, lease, part: Part::whole(extent()) };
         let times = Times::of(&market.audits, market.objection);
@@ -317,7 +366,11 @@ impl Scene {
             client: self.chain.party(0)?,
             work: &self.work,
             disputes: self.strategy == Strategy::Disputer,
-            manner: &|verifier| self.manner(verifier),
+            // Who audits again was not known when bribes were promised.
+            manner: &|verifier| match played.bribe.is_some() && !stored.again {
+                true => Manner::Friend,
+                false => self.manner(verifier),
+            },
             lease,
             stored: &stored,
             audit: &audit,
@@ -330,9 +383,25 @@ impl Scene {
             Phase::Revealing => hall.reveals(),
             Phase::Disputing(dispute) => hall.turn(dispute),
             Phase::Objecting => hall.objection(),
-            Phase::Drawing | Phase::Decided(_) => Some(Vec::new()),
+            Phase::Drawing | Phase::Again | Phase::Decided(_) => Some(Vec::new()),
         };
         acts.ok_or(Fault::Missing("part of an audit"))
+    }
+
+    /// What each verifier is promised: as much as it would win by an objection, a quarter of the slash, less
+    /// the fee that it gets. Nothing if being found costs less.
+    fn bribe(&self, lease: LeaseId, stored: &Stored) -> Result<Option<i128>, Fault> {
+        let task = Overlay::new(&self.chain.state).find::<Tasks>(lease.task)?;
+        let task = task.ok_or(Fault::Missing("task"))?;
+        let lease = task.leases.get(usize::from(lease.number)).ok_or(Fault::Missing("lease"))?;
+        let stake = self.provider(lease.provider).map_or(0, |it| billionths(it.stake));
+        let (most, rate) = (billionths(lease.most), i128::from(stored.rate.get()).max(1));
+        let exposed = most.saturating_mul(1_000_i128.saturating_sub(rate)).checked_div(rate);
+        let slash = billionths(lease.lock).saturating_add(exposed.unwrap_or(stake).min(stake));
+        let fee = AGREED.checked_div(i128::from(SEGMENTS)).unwrap_or(0);
+        let each = (slash / 4).saturating_sub(fee).max(0);
+        let all = each.saturating_mul(i128::from(DRAWN));
+        Ok((all < slash.saturating_add(AGREED)).then_some(each))
     }
 
     fn manner(&self, verifier: &Address) -> Manner {
@@ -341,8 +410,7 @@ impl Scene {
 
     /// Adds a wave to what was measured.
     fn count(&mut self, events: &[Event], gained: i128) {
-        let agreed = billionths(RATE).saturating_mul(10);
-        let segment = agreed.checked_div(i128::from(SEGMENTS)).unwrap_or(0);
+        let segment = AGREED.checked_div(i128::from(SEGMENTS)).unwrap_or(0);
         let costs = |segments: i128| {
             segment.saturating_mul(segments).saturating_mul(COST).checked_div(1_000).unwrap_or(0)
         };
@@ -354,7 +422,7 @@ impl Scene {
                 Event::LeaseClosed { lease, verdict, paid, .. } => {
                     let Some(played) = self.played.get(lease) else { continue };
                     measured.tasks = measured.tasks.saturating_add(1);
-                    measured.agreed = measured.agreed.saturating_add(agreed);
+                    measured.agreed = measured.agreed.saturating_add(AGREED);
                     measured.false_ones = measured.false_ones.saturating_add(u64::from(is_false));
                     let counter = match verdict {
                         Some(Verdict::Refuted) if is_false => Some(&mut measured.refuted),
@@ -375,18 +443,32 @@ impl Scene {
                         measured.cost = measured.cost.saturating_add(costs(ran));
                     }
                 }
-                Event::AuditClosed { audit, .. } => {
+                Event::AuditClosed { lease, audit, .. } => {
+                    let bribe = self.played.get(lease).and_then(|played| played.bribe);
+                    if let (Some(each), AuditPhase::Decided(Finding::Upheld)) =
+                        (bribe, &audit.phase)
+                    {
+                        let bought = audit.seats.iter().filter(|seat| seat.draw == 1).count();
+                        let all = each.saturating_mul(i128::try_from(bought).unwrap_or(0));
+                        measured.cost = measured.cost.saturating_add(all);
+                    }
                     if let Some(faked) = self.strategy.faked() {
                         let sampling = Sampling {
                             rate: audit.rate,
                             segments: DRAWN.into(),
                             byzantine: self.strategy.covered(),
-                            rerolls: 0,
+                            rerolls: self.strategy.rerolls(),
                         };
                         let found = sampling.detection(faked).get() / 1_000_000_000;
+                        // Where the first verifiers are bribed, those find it who look again.
+                        let again = self.strategy.market(DRAWN).audits.again;
+                        let found = match bribe {
+                            Some(_) => found.saturating_mul(again.get().into()) / 1_000,
+                            None => found,
+                        };
                         measured.expected = measured.expected.saturating_add(found);
                     }
-                    if self.strategy == Strategy::HonestVerifier {
+                    if self.strategy.repeats() {
                         let own =
                             audit.seats.iter().filter(|it| self.others.contains(&it.verifier));
                         let duties = own.map(|seat| seat.duties.len()).sum::<usize>();

@@ -61,6 +61,7 @@ mod tests {
             rate: Permille::ALL,
             seed: Seed([1; 32]),
             draws: 1,
+            again: false,
             seats: List::new(vec![seat]).unwrap(),
             posted: List::empty(),
             leaves: List::empty(),

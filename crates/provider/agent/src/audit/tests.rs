@@ -132,6 +132,8 @@ struct World {
     /// Whether everybody knows how things stand, so that no word may be refused.
     strict: bool,
     seeds: u64,
+    /// Who audits again, if anybody.
+    again: Vec<Address>,
 }
 
 impl World {
@@ -143,8 +145,8 @@ impl World {
         let actors = [PROVIDER].into_iter().chain((0..5).map(account)).map(Actor::new).collect();
         let sealed = BTreeMap::new();
         let (serves, repents, shows, strict) = (true, false, true, false);
-        let seeds = first + 100;
-        Self { run, audit, now, actors, sealed, serves, repents, shows, strict, seeds }
+        let (seeds, again) = (first + 100, Vec::new());
+        Self { run, audit, now, actors, sealed, serves, repents, shows, strict, seeds, again }
     }
 
     fn see(&mut self, at: usize) {
@@ -163,6 +165,11 @@ impl World {
             self.seeds += 1;
             let others = [account(2), account(3), account(4)];
             self.audit.draw_others(seed(self.seeds), &others, self.now).unwrap();
+        }
+        if self.audit.phase == Phase::Again {
+            self.seeds += 1;
+            let again = self.again.clone();
+            self.audit.audit_again(seed(self.seeds), (3, &again), self.now).unwrap();
         }
     }
 
@@ -447,6 +454,26 @@ fn a_provider_states_what_it_claims_whatever_it_finds_now() {
     world.repents = true;
     let finding = world.finish();
     assert!(matches!(finding, Finding::Refuted(Fault::Wrong { .. })), "{finding:?}");
+}
+
+#[test]
+fn who_audits_again_does_what_the_first_ones_did() {
+    let mut found = 0;
+    for first in 0..8 {
+        let mut world = World::new(&[], first);
+        world.again = vec![account(3), account(4)];
+        assert_eq!(world.finish(), Finding::Upheld);
+        let fresh = world.audit.seats.iter().filter(|seat| seat.draw == 2);
+        let mut duties = fresh.flat_map(|seat| &seat.duties);
+        assert!(duties.all(|duty| duty.said == Told::Agreed) && world.audit.again);
+        for faked in 1..=3 {
+            let mut world = World::new(&[faked], first);
+            world.again = vec![account(3), account(4)];
+            let refuted = matches!(world.finish(), Finding::Refuted(Fault::Wrong { .. }));
+            found += u32::from(refuted && world.audit.again);
+        }
+    }
+    assert!(found > 0, "nothing was found by who audits again");
 }
 
 #[test]

@@ -7,8 +7,11 @@
 //!            │ Posting   refuted            all that was drawn is checked?
 //!            │      │ silence                  │ no        │ yes
 //!            │      ▼                          │           ▼
-//!            │   refuted                       │       Objecting ─► upheld, or Disputing
+//!            │   refuted                       │         Again ─► Objecting ─► upheld, or Disputing
 //!            └── Drawing: others ◄──── first ──┴─ second ─► inconclusive
+//!
+//!   Again ─lottery─► Answering (or Posting), Opening, Revealing, Disputing by those who were not drawn yet
+//!                    ─► refuted, or Objecting whatever they leave unchecked
 //! ```
 //!
 //! - What is upheld was checked: whoever says nothing has not agreed, and nobody votes where the referee can
@@ -18,6 +21,9 @@
 //!   them was not served the provider posts on chain, or it is refuted: whoever has the state can post it, so
 //!   no number of liars refutes an honest provider.
 //! - A leaf that is open can be copied, so it is never drawn again: another segment takes its place.
+//! - Whoever buys the verifiers of an audit does not know whether there will be another one, by others: a
+//!   beacon that is later than all that was said decides that. It can refute, and takes nothing away from a
+//!   provider that was found right.
 //! - Time is an input, and silence an answer. What is refused changes nothing, so that a message that comes
 //!   late or twice is harmless.
 //!
@@ -115,14 +121,16 @@ pub enum Phase {
     Disputing(Box<Dispute>),
     /// Others are drawn, by a later beacon.
     Drawing,
+    /// All that was drawn is checked; a later beacon decides whether it is audited again.
+    Again,
     /// The client may object.
     Objecting,
     /// It is over.
     Decided(Finding),
 }
 
-/// An audit. All fields are plain data, so that a ledger can keep it; [`Audit::draw_others`] and
-/// [`Audit::apply`] are the only ways on.
+/// An audit. All fields are plain data, so that a ledger can keep it; [`Audit::draw_others`],
+/// [`Audit::audit_again`] and [`Audit::apply`] are the only ways on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audit {
     /// What it is about.
@@ -133,6 +141,8 @@ pub struct Audit {
     pub seed: Seed,
     /// Draws so far.
     pub draws: u8,
+    /// Whether it is audited again, by the running draw.
+    pub again: bool,
     /// Those who were drawn, in all draws.
     pub seats: Vec<Seat>,
     /// Segments whose states before are on chain.
@@ -171,6 +181,7 @@ impl Audit {
             times,
             seed: Seed([0; 32]),
             draws: 0,
+            again: false,
             seats: Vec::new(),
             posted: BTreeSet::new(),
             leaves: BTreeMap::new(),
@@ -181,10 +192,10 @@ impl Audit {
         }
     }
 
-    /// When something happens by itself; never after the end, and not while others are to be drawn.
+    /// When something happens by itself; never after the end, and not while a beacon is awaited.
     pub fn deadline(&self) -> Option<Millis> {
         match &self.phase {
-            Phase::Drawing | Phase::Decided(_) => None,
+            Phase::Drawing | Phase::Again | Phase::Decided(_) => None,
             Phase::Disputing(dispute) => {
                 let runs = dispute.dissection.as_ref().filter(|it| it.ended.is_none());
                 runs.map_or(Some(self.until), Dissection::deadline)
@@ -201,7 +212,8 @@ impl Audit {
         }
     }
 
-    /// Who was drawn so far: others are to be drawn among those who were not, as long as there are enough.
+    /// Who was drawn so far: others are to be drawn among those who were not, as long as there are enough, and
+    /// who audits again among them alone.
     pub fn known(&self) -> impl Iterator<Item = Address> {
         self.seats.iter().map(|seat| seat.verifier)
     }
@@ -243,7 +255,7 @@ impl Audit {
             Phase::Revealing => self.times.revealing,
             Phase::Disputing(_) => self.times.showing,
             Phase::Objecting => self.times.objecting,
-            Phase::Drawing | Phase::Decided(_) => Millis(0),
+            Phase::Drawing | Phase::Again | Phase::Decided(_) => Millis(0),
         };
         (self.phase, self.until) = (phase, now.plus(time));
     }

@@ -117,6 +117,25 @@ impl Audit {
         Ok(())
     }
 
+    /// A later beacon has decided whether it is audited again: by these, who were not drawn yet; by nobody if
+    /// the lottery did not choose it, nobody is there, or every segment was seen.
+    pub fn audit_again(
+        &mut self,
+        seed: Seed,
+        (count, verifiers): (u32, &[Address]),
+        now: Millis,
+    ) -> Result<(), Refusal> {
+        self.expect(&Phase::Again)?;
+        let Some(seats) = self.fresh(&seed, count, verifiers) else {
+            self.enter(Phase::Objecting, now);
+            return Ok(());
+        };
+        self.seats.extend(seats);
+        (self.seed, self.draws, self.again) = (seed, self.draws.saturating_add(1), true);
+        self.enter(Phase::Answering, now);
+        Ok(())
+    }
+
     fn answered(
         &mut self,
         verifier: Address,
@@ -146,8 +165,9 @@ impl Audit {
         Ok(())
     }
 
-    /// What others were not served is posted before any leaf is open, so that they have nothing to copy.
-    /// What was sealed is opened, be it the beginning alone.
+    /// What others were not served is posted before any leaf is open, so that they have nothing to copy; and
+    /// so is what those who audit again were not served, for nobody comes after them. What was sealed is
+    /// opened, be it the beginning alone.
     fn close_answers(&mut self, now: Millis) {
         if self.draws > 1 && !self.unserved().is_empty() {
             self.enter(Phase::Posting, now);
@@ -303,11 +323,12 @@ impl Audit {
                 self.heard(ended == Some(Ended::Silent(Side::Provider)), now);
             }
             Phase::Objecting => self.decide(Finding::Upheld),
-            Phase::Drawing | Phase::Decided(_) => {}
+            Phase::Drawing | Phase::Again | Phase::Decided(_) => {}
         }
     }
 
-    /// What comes after seals are open, or a dispute is lost: the next objection, others, or the end.
+    /// What comes after seals are open, or a dispute is lost: the next objection, others, the lottery of a
+    /// second audit, or the end. What a second audit leaves unchecked was right when the first one ended.
     fn go_on(&mut self, now: Millis) {
         let objection = self.seats.iter().find_map(|seat| {
             seat.duties.iter().find_map(|duty| match duty.said {
@@ -317,8 +338,10 @@ impl Audit {
         });
         if let Some((verifier, index, before)) = objection {
             self.dispute(Challenger::Verifier(verifier), index, before, now);
-        } else if self.missing().is_empty() && !self.lacking {
+        } else if self.again {
             self.enter(Phase::Objecting, now);
+        } else if self.missing().is_empty() && !self.lacking {
+            self.enter(Phase::Again, now);
         } else if self.draws == 1 {
             self.enter(Phase::Drawing, now);
         } else {

@@ -4,6 +4,7 @@
 //!   segment if it is drawn, are done beside another segment: what they lead to can be found elsewhere, the
 //!   one in what is served for segment 1, the other in the commitment, so they are no evidence of work.
 //! - Second draw: all that is missing goes to each of up to three others.
+//! - Again: as in the first draw, of segments that nobody has seen.
 
 use std::collections::BTreeSet;
 
@@ -83,15 +84,25 @@ pub(super) fn first(
     count: u32,
     verifiers: &[Address],
 ) -> Option<Vec<Seat>> {
+    around(draw::segments(seed, part, count), part, (1, verifiers))
+}
+
+/// Drawn segments go round among verifiers, in this draw; none without verifiers, or without anything to
+/// repeat.
+fn around(
+    drawn: Vec<SegmentIndex>,
+    part: &Part,
+    (draw, verifiers): (u8, &[Address]),
+) -> Option<Vec<Seat>> {
     let (last, begins) = (part.last, part.first == BEGINNING);
-    let drawn = draw::segments(seed, part, count);
     let (ends, mut hidden): (Vec<_>, Vec<_>) = drawn.into_iter().partition(|it| *it == last);
     let alone = hidden.is_empty();
     if alone {
         hidden.extend(&ends);
     }
     let needed = hidden.len().max(1);
-    let mut seats: Vec<Seat> = verifiers.iter().take(needed).map(|it| Seat::new(*it, 1)).collect();
+    let seats = verifiers.iter().take(needed).map(|it| Seat::new(*it, draw));
+    let mut seats: Vec<Seat> = seats.collect();
     let places = seats.len();
     for (place, index) in hidden.iter().enumerate() {
         seats.get_mut(place.checked_rem(places)?)?.take(*index, true);
@@ -140,7 +151,9 @@ impl Audit {
             missing.into_iter().filter(|it| *it != BEGINNING).partition(open);
         // The beginning alone is no evidence of work.
         let least = usize::from(begins && hidden.is_empty());
-        let replaced = self.unseen(seed, copied.len().max(least));
+        let mut replaced = self.unseen();
+        Draw::new(seed, OTHERS, b"").shuffle(&mut replaced);
+        replaced.truncate(copied.len().max(least));
         let seat = |verifier: &Address| {
             let mut seat = Seat::new(*verifier, self.draws.saturating_add(1));
             hidden.iter().chain(&replaced).for_each(|index| seat.take(*index, true));
@@ -156,16 +169,32 @@ impl Audit {
         }
     }
 
-    /// Up to so many segments that nobody was drawn for and whose leaves nobody has seen.
-    fn unseen(&self, seed: &Seed, count: usize) -> Vec<SegmentIndex> {
+    /// The seats of a second audit: some of the segments that nobody has seen, never beside each other, and
+    /// the beginning; none if there are none, or nobody to repeat them.
+    pub(super) fn fresh(
+        &self,
+        seed: &Seed,
+        count: u32,
+        verifiers: &[Address],
+    ) -> Option<Vec<Seat>> {
+        let unseen = self.unseen();
+        let places = draw::apart(seed, u32::try_from(unseen.len()).ok()?, count);
+        let at = |place: u32| unseen.get(usize::try_from(place).ok()?).copied();
+        let drawn: Vec<_> = places.into_iter().filter_map(at).collect();
+        if drawn.is_empty() {
+            return None;
+        }
+        around(drawn, &self.subject.part, (self.draws.saturating_add(1), verifiers))
+    }
+
+    /// The segments that nobody was drawn for and whose leaves nobody has seen.
+    fn unseen(&self) -> Vec<SegmentIndex> {
         let Part { first, last, .. } = self.subject.part;
-        let drawn = self.drawn();
+        let duties = self.seats.iter().flat_map(|seat| &seat.duties);
+        let drawn: BTreeSet<_> = duties.map(|duty| duty.index).collect();
         let executed = (first.0.saturating_add(1)..=last.0).map(SegmentIndex);
-        let mut unseen: Vec<_> = executed
+        executed
             .filter(|index| !drawn.contains(index) && !self.leaves.contains_key(index))
-            .collect();
-        Draw::new(seed, OTHERS, b"").shuffle(&mut unseen);
-        unseen.truncate(count);
-        unseen
+            .collect()
     }
 }

@@ -26,6 +26,7 @@ impl Audit {
             times,
             seed: stored.seed,
             draws: stored.draws,
+            again: stored.again,
             seats: stored.seats.iter().map(seat_of).collect(),
             posted: stored.posted.iter().copied().collect(),
             leaves: stored.leaves.iter().map(|leaf| (leaf.index, *leaf)).collect(),
@@ -36,19 +37,20 @@ impl Audit {
         })
     }
 
-    /// What is kept of it, with what each verifier has pledged and the height whose beacon draws others.
-    pub fn stored(&self, rate: Permille, others: Height) -> Result<Stored, TooLong> {
+    /// What is kept of it, with what each verifier has pledged and the height whose beacon is awaited.
+    pub fn stored(&self, rate: Permille, height: Height) -> Result<Stored, TooLong> {
         let seats = self.seats.iter().map(stored_seat).collect::<Result<_, _>>()?;
         Ok(Stored {
             rate,
             seed: self.seed,
             draws: self.draws,
+            again: self.again,
             seats: List::new(seats)?,
             posted: List::new(self.posted.iter().copied().collect())?,
             leaves: List::new(self.leaves.values().copied().collect())?,
             lacking: self.lacking,
             objected: self.objected,
-            phase: self.stored_phase(others)?,
+            phase: self.stored_phase(height)?,
             until: self.until,
         })
     }
@@ -65,6 +67,7 @@ impl Audit {
                 AuditPhase::Disputing(StoredDispute { by, index, dissection }.into())
             }
             Phase::Drawing => AuditPhase::Drawing { height },
+            Phase::Again => AuditPhase::Again { height },
             Phase::Objecting => AuditPhase::Objecting,
             Phase::Decided(finding) => AuditPhase::Decided(*finding),
         })
@@ -96,6 +99,7 @@ fn phase_of(stored: &AuditPhase) -> Option<Phase> {
             Phase::Disputing(Box::new(Dispute { by, index, dissection }))
         }
         AuditPhase::Drawing { .. } => Phase::Drawing,
+        AuditPhase::Again { .. } => Phase::Again,
         AuditPhase::Objecting => Phase::Objecting,
         AuditPhase::Decided(finding) => Phase::Decided(*finding),
     })

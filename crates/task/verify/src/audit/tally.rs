@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use opengpu_types::{Address, Amount, AuditParameters, Challenger, Fault, Finding, Said};
 
-use super::Audit;
+use super::seats::BEGINNING;
+use super::{Audit, Seat};
 
 /// What a verifier has to get when an audit is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +29,19 @@ pub fn fee(parameters: &AuditParameters, pay: Amount, executed: u32, checked: u3
 }
 
 impl Audit {
+    /// Whether the pledge of a seat is lost: its verifier objected to what is right, or agreed to a beginning
+    /// that is false. About the beginning the referee needs nobody's word; of a segment it executes one unit,
+    /// from a point that a provider may have agreed to with a friend, which proves nothing against others.
+    pub fn is_forfeited(&self, seat: &Seat) -> bool {
+        let false_beginning =
+            matches!(self.finding(), Some(Finding::Refuted(Fault::Wrong { index: BEGINNING, .. })));
+        seat.duties.iter().any(|duty| match duty.said {
+            Said::Dismissed => true,
+            Said::Agreed => false_beginning && duty.index == BEGINNING,
+            _ => false,
+        })
+    }
+
     /// What each verifier has to get. A fee is earned by a segment that was sealed before its leaf was open;
     /// who has lost a dispute earns none.
     pub fn tally(&self) -> BTreeMap<Address, Tally> {

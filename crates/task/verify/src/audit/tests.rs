@@ -98,6 +98,8 @@ struct World {
     audit: Audit,
     provider: Provider,
     kinds: Vec<Kind>,
+    /// Who audits again, if the lottery chooses it.
+    again: Vec<Kind>,
     now: Millis,
     /// With what everybody seals.
     salt: [u8; 32],
@@ -110,11 +112,26 @@ impl World {
         let start = Millis(1_000);
         let audit =
             Audit::begin((subject(segments), TIMES), of(seed), (6, &firsts), start).unwrap();
-        Self { audit, provider, kinds: kinds.to_vec(), now: start, salt: [9; 32] }
+        let (kinds, again) = (kinds.to_vec(), Vec::new());
+        Self { audit, provider, kinds, again, now: start, salt: [9; 32] }
+    }
+
+    /// The same, and it is audited again by these.
+    fn twice(
+        segments: u32,
+        provider: Provider,
+        (kinds, again): (&[Kind], &[Kind]),
+        seed: u64,
+    ) -> Self {
+        let mut world = Self::new(segments, provider, kinds, seed);
+        world.again = again.to_vec();
+        world
     }
 
     fn kind(&self, verifier: Address) -> Kind {
-        self.kinds[usize::from(verifier.as_bytes()[0])]
+        let number = usize::from(verifier.as_bytes()[0]);
+        let fresh = number.checked_sub(100).map(|number| self.again[number]);
+        fresh.unwrap_or_else(|| self.kinds[number])
     }
 
     fn apply(&mut self, input: Input) -> Result<(), Refusal> {
@@ -327,6 +344,10 @@ impl World {
                 assert!(others.iter().all(|it| !known.contains(it)));
                 self.audit.draw_others(of(77), &others, self.now).unwrap();
             }
+            Phase::Again => {
+                let again: Vec<_> = (100..).take(self.again.len()).map(address).collect();
+                self.audit.audit_again(of(99), (6, &again), self.now).unwrap();
+            }
             Phase::Posting | Phase::Opening | Phase::Objecting => self.tick(),
             Phase::Decided(_) => {}
         }
@@ -523,7 +544,8 @@ fn a_client_objects_once_and_is_right_or_pays() {
         let claimed = provider.leaf(SegmentIndex(5));
         let before = Some(truth(SegmentIndex(4)));
         let now = Millis(1);
-        let mut world = World { audit, provider, kinds: Vec::new(), now, salt: [9; 32] };
+        let mut world =
+            World { audit, provider, kinds: Vec::new(), again: Vec::new(), now, salt: [9; 32] };
         world.apply(Input::Objected { before: None, claimed }).unwrap_err();
         world.apply(Input::Objected { before, claimed }).unwrap();
         assert_eq!(world.play(), finding);
@@ -626,7 +648,7 @@ fn a_client_disputes_what_the_lease_executed_and_nothing_else() {
     let subject = Subject { part: ends, ..subject };
     let audit = Audit::unaudited((subject, TIMES), Millis(0));
     let (provider, kinds, salt) = (Provider::honest(), Vec::new(), [9; 32]);
-    let mut world = World { audit, provider, kinds, now: Millis(1), salt };
+    let mut world = World { audit, provider, kinds, again: Vec::new(), now: Millis(1), salt };
     let objects = |before: u32, claimed: u32| Input::Objected {
         before: Some(truth(SegmentIndex(before))),
         claimed: truth(SegmentIndex(claimed)),
@@ -641,7 +663,8 @@ fn a_client_disputes_what_the_lease_executed_and_nothing_else() {
 fn who_shows_the_unit_has_time_for_it_from_the_last_move_on() {
     let audit = Audit::unaudited((subject(24), TIMES), Millis(0));
     let (provider, kinds) = (Provider::faking(5), Vec::new());
-    let mut world = World { audit, provider, kinds, now: Millis(1), salt: [9; 32] };
+    let mut world =
+        World { audit, provider, kinds, again: Vec::new(), now: Millis(1), salt: [9; 32] };
     let (before, claimed) = (Some(truth(SegmentIndex(4))), world.provider.leaf(SegmentIndex(5)));
     world.apply(Input::Objected { before, claimed }).unwrap();
     for _ in 0..2 {
@@ -783,4 +806,115 @@ proptest! {
             prop_assert!(provider.faked.contains(&index.0) || !provider.moves, "a true segment was refuted");
         }
     }
+}
+
+#[test]
+fn what_bought_verifiers_found_right_is_refuted_by_those_who_audit_it_again() {
+    let provider = || Provider { faked: (1..=24).collect(), ..Provider::honest() };
+    let mut once = World::new(24, provider(), &[Friend; 9], 1);
+    assert_eq!(once.play(), Finding::Upheld, "nobody looks again");
+    assert!(!once.audit.again);
+    let mut world = World::twice(24, provider(), (&[Friend; 9], &[Honest; 6]), 1);
+    let finding = world.play();
+    let Finding::Refuted(Fault::Wrong { finder: Challenger::Verifier(finder), .. }) = finding
+    else {
+        panic!("{finding:?}")
+    };
+    assert!(finder.as_bytes()[0] >= 100 && world.audit.tally()[&finder].finder);
+    assert_eq!((world.audit.again, world.audit.draws), (true, 2));
+    assert!(!world.audit.seats.iter().any(|seat| world.audit.is_forfeited(seat)));
+}
+
+#[test]
+fn a_second_audit_takes_what_nobody_has_seen_and_those_who_were_not_there() {
+    for seed in 0..40 {
+        let mut world = World::twice(24, Provider::honest(), (&[Honest; 9], &[Honest; 6]), seed);
+        while world.audit.phase != Phase::Again {
+            world.turn();
+        }
+        let (open, known) = (world.audit.leaves.clone(), world.audit.drawn());
+        world.turn();
+        let drawn = world.audit.drawn();
+        let hidden: Vec<_> = drawn.iter().filter(|index| index.0 > 0).collect();
+        assert_eq!(hidden.len(), 6);
+        assert!(drawn.contains(&SegmentIndex(0)), "the beginning has no other");
+        for (one, next) in hidden.iter().zip(hidden.iter().skip(1)) {
+            assert!(one.0 + 1 < next.0, "the state of the one is the answer of the other");
+        }
+        let seen = |it: &&SegmentIndex| open.contains_key(*it) || known.contains(*it);
+        assert!(!hidden.into_iter().any(|it| seen(&it)), "what is open can be copied");
+        assert_eq!(world.play(), Finding::Upheld);
+        let paid: u32 = world.audit.tally().values().map(|it| it.checked).sum();
+        assert!(paid >= 10, "both are paid: {paid}");
+    }
+}
+
+#[test]
+fn who_audits_again_and_is_not_served_has_it_posted_at_once() {
+    for (posts, faked) in [(false, false), (true, false), (true, true)] {
+        let drawn = World::new(24, Provider::honest(), &[Honest; 9], 1).audit.drawn();
+        let others: BTreeSet<u32> =
+            (1..=24).filter(|it| !drawn.contains(&SegmentIndex(*it))).collect();
+        let provider = Provider {
+            withheld: others.clone(),
+            faked: if faked { others } else { BTreeSet::new() },
+            posts,
+            ..Provider::honest()
+        };
+        let mut world = World::twice(24, provider, (&[Honest; 9], &[Honest; 6]), 1);
+        match (world.play(), posts, faked) {
+            (Finding::Refuted(Fault::Unposted), false, _)
+            | (Finding::Upheld, true, false)
+            | (Finding::Refuted(Fault::Wrong { .. }), true, true) => {}
+            (other, ..) => panic!("{posts} {faked}: {other:?}"),
+        }
+        assert_eq!(world.audit.draws, 2, "nobody comes after them");
+    }
+}
+
+#[test]
+fn whatever_those_do_who_audit_again_an_honest_provider_is_upheld() {
+    for kind in KINDS {
+        for number in 1..=3 {
+            let mut world =
+                World::twice(24, Provider::honest(), (&[Honest; 9], &vec![kind; number]), 5);
+            assert_eq!(world.play(), Finding::Upheld, "{kind:?}");
+            assert!(world.audit.again);
+        }
+    }
+    // Where all is seen there is nothing to audit again.
+    let mut world = World::twice(1, Provider::honest(), (&[Honest; 4], &[Honest; 2]), 5);
+    assert_eq!((world.play(), world.audit.again), (Finding::Upheld, false));
+}
+
+#[test]
+fn who_agreed_to_a_false_beginning_loses_its_pledge_and_nobody_else_does() {
+    let mut world = World::twice(24, Provider::faking(0), (&[Friend; 9], &[Honest; 6]), 1);
+    let finding = world.play();
+    let beginning =
+        matches!(finding, Finding::Refuted(Fault::Wrong { index: SegmentIndex(0), .. }));
+    assert!(beginning, "{finding:?}");
+    let lost: Vec<_> = world.audit.seats.iter().filter(|it| world.audit.is_forfeited(it)).collect();
+    assert_eq!(lost.len(), 1);
+    assert!(lost[0].has(SegmentIndex(0)) && lost[0].draw == 1);
+    // The same agreement where nothing is refuted costs nothing.
+    let mut world = World::twice(24, Provider::faking(0), (&[Friend; 9], &[Friend; 6]), 1);
+    assert_eq!(world.play(), Finding::Upheld);
+    assert!(!world.audit.seats.iter().any(|it| world.audit.is_forfeited(it)));
+}
+
+#[test]
+fn a_second_audit_is_decided_once_and_only_after_the_first() {
+    let mut world = World::new(24, Provider::honest(), &[Honest; 9], 1);
+    let verifiers = [address(100)];
+    let now = world.now;
+    assert_eq!(world.audit.audit_again(of(1), (6, &verifiers), now), Err(Refusal::Phase));
+    while world.audit.phase != Phase::Again {
+        world.turn();
+    }
+    assert_eq!(world.audit.deadline(), None, "a beacon is awaited");
+    assert_eq!(world.apply(Input::Ticked), Err(Refusal::Phase));
+    world.audit.audit_again(of(1), (6, &[]), now).unwrap();
+    assert_eq!(world.audit.phase, Phase::Objecting);
+    assert_eq!(world.audit.audit_again(of(1), (6, &verifiers), now), Err(Refusal::Phase));
 }

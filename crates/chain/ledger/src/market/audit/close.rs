@@ -11,7 +11,7 @@ use crate::{
 use opengpu_market::reputation;
 use opengpu_types::{
     Address, Amount, Audit as Stored, Challenger, CloseReason, Event, Fault, Finding, LeaseId,
-    LeasePhase, Said, Task, Verdict,
+    LeasePhase, Task, Verdict,
 };
 use opengpu_verify::{audit::fee, trace::Part};
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ impl<S: State> Market<'_, S> {
         Ok(())
     }
 
-    /// Gives pledges back, but for those of verifiers that objected wrongly: these are burned, so that nobody
+    /// Gives pledges back, but for those of verifiers that are proven wrong: these are burned, so that nobody
     /// gains when somebody errs. Says how much that was.
     fn release_pledges(&mut self, id: LeaseId, audit: &Audit) -> Result<Amount, Halt> {
         let range = || Corruption::OutOfRange("the pledge of a verifier");
@@ -83,8 +83,7 @@ impl<S: State> Market<'_, S> {
             let mut provider = self.state.must::<Providers>(seat.verifier)?;
             provider.audits.remove_sorted(&id);
             provider.locked = provider.locked.minus(seat.pledge).ok_or_else(range)?;
-            let wrong = seat.duties.iter().any(|duty| duty.said == Said::Dismissed);
-            if wrong {
+            if audit.is_forfeited(seat) {
                 Flows::add(&mut self.state.flows.burned, seat.pledge)?;
                 lost = lost.plus(seat.pledge).ok_or_else(range)?;
             } else {

@@ -4,8 +4,9 @@
 //!   CommitTrace ──► Waiting ──beacon two heights later──► lottery ──► draw ──► the phases of the audit
 //!                                                           │           ▲            │
 //!                                                           ▼ not drawn └─ Drawing ──┤ a later beacon
-//!                                                       Objecting ──────────────────►│
-//!                                                                                    ▼
+//!                                                       Objecting ◄──not again── Again ──► draw
+//!                                                           │     a later beacon
+//!                                                           ▼
 //!                                                      verdict, fees, pledges, slash, certificate
 //! ```
 //!
@@ -81,6 +82,7 @@ impl<S: State> Market<'_, S> {
             rate,
             seed: Seed([0; 32]),
             draws: 0,
+            again: false,
             seats: List::empty(),
             posted: List::empty(),
             leaves: List::empty(),
@@ -128,9 +130,12 @@ impl<S: State> Market<'_, S> {
     pub(super) fn ring_audit(&mut self, id: LeaseId, task: &mut Task) -> Result<(), Halt> {
         let (mut stored, audit) = self.audit_of(id, task)?;
         match (&stored.phase, audit) {
-            (AuditPhase::Waiting { height } | AuditPhase::Drawing { height }, _)
-                if *height > self.context.height =>
-            {
+            (
+                AuditPhase::Waiting { height }
+                | AuditPhase::Drawing { height }
+                | AuditPhase::Again { height },
+                _,
+            ) if *height > self.context.height => {
                 stored.until = self.now().plus(AGAIN);
                 self.state.set::<Audits>(id, stored);
                 Ok(())
@@ -142,6 +147,10 @@ impl<S: State> Market<'_, S> {
             (AuditPhase::Drawing { height }, Some(audit)) => {
                 let height = *height;
                 self.draw_others(id, task, (&stored, audit), height)
+            }
+            (AuditPhase::Again { height }, Some(audit)) => {
+                let height = *height;
+                self.draw_again(id, task, (&stored, audit), height)
             }
             (_, Some(mut audit)) => {
                 let ticked = audit.apply(Input::Ticked, self.now());
@@ -166,6 +175,12 @@ impl<S: State> Market<'_, S> {
         Ok(draw::seed(self.context.chain, &beacon, &id, &root_of(lease)?, occasion))
     }
 
+    /// Most segments of a draw.
+    fn segments(&self) -> u32 {
+        let count = usize::from(self.parameters.audits.segments).min(Stored::MAX_SEGMENTS);
+        u32::try_from(count).unwrap_or(0)
+    }
+
     fn draw_first(
         &mut self,
         id: LeaseId,
@@ -175,8 +190,7 @@ impl<S: State> Market<'_, S> {
     ) -> Result<(), Halt> {
         let lease = lease_of(task, id.number)?.clone();
         let seed = self.audit_seed(id, &lease, height, Occasion::Audit)?;
-        let count = usize::from(self.parameters.audits.segments).min(Stored::MAX_SEGMENTS);
-        let count = u32::try_from(count).unwrap_or(0);
+        let count = self.segments();
         let (known, now) = (self.known(id, task)?, self.now());
         let begun = match draw::is_audited(&seed, stored.rate) {
             true => {
@@ -212,12 +226,36 @@ impl<S: State> Market<'_, S> {
         self.keep_audit(id, task, stored, &audit)
     }
 
+    /// Whether what was found right is audited again, by a beacon that nobody knew who said so; by those who
+    /// were not drawn for it yet.
+    fn draw_again(
+        &mut self,
+        id: LeaseId,
+        task: &mut Task,
+        (stored, mut audit): (&Stored, Audit),
+        height: Height,
+    ) -> Result<(), Halt> {
+        let lease = lease_of(task, id.number)?.clone();
+        let (seed, count) =
+            (self.audit_seed(id, &lease, height, Occasion::Again)?, self.segments());
+        let mut verifiers = Vec::new();
+        if draw::is_audited(&seed, self.parameters.audits.again) {
+            let mut excluded: BTreeSet<_> = audit.known().collect();
+            excluded.extend([lease.provider, task.client]);
+            verifiers = self.verifiers(&seed, (task, &excluded), count)?;
+        }
+        let drawn = audit.audit_again(seed, (count, &verifiers), self.now());
+        drawn.map_err(|_| Corruption::OutOfRange("the phase of an audit"))?;
+        self.seat(id, &mut audit)?;
+        self.keep_audit(id, task, stored, &audit)
+    }
+
     /// Holds the pledges of those who were drawn just now, and says who they are.
     fn seat(&mut self, id: LeaseId, audit: &mut Audit) -> Result<(), Halt> {
         let range = || Corruption::OutOfRange("the pledge of a verifier");
         let (draw, pledge) = (audit.draws, self.parameters.audits.pledge);
         let mut verifiers = Vec::new();
-        if audit.finding().is_none() {
+        if audit.phase == Phase::Answering {
             for seat in audit.seats.iter_mut().filter(|seat| seat.draw == draw) {
                 let mut provider = self.state.must::<Providers>(seat.verifier)?;
                 provider.stake = provider.stake.minus(pledge).ok_or_else(range)?;
@@ -243,7 +281,7 @@ impl<S: State> Market<'_, S> {
     ) -> Result<(), Halt> {
         let stored = audit.stored(before.rate, self.later());
         let mut stored = stored.map_err(|_| Corruption::OutOfRange("what an audit keeps"))?;
-        if audit.phase == Phase::Drawing {
+        if matches!(audit.phase, Phase::Drawing | Phase::Again) {
             stored.until = self.now().plus(AGAIN);
         }
         match audit.finding() {

@@ -439,8 +439,9 @@ fn the_entry_of_the_largest_audit_fits_into_the_store() {
         let duty = AuditDuty { index: SegmentIndex(1), paid: true, said };
         List::new(vec![duty; count]).unwrap()
     };
-    // One segment for each of the first, all of them for each of the others.
+    // One segment for each of the first and of those who audit again, all of them for each of the others.
     let counts = [1; Audit::MAX_SEGMENTS].into_iter().chain([Audit::MAX_DUTIES; 3]);
+    let counts = counts.chain([1; Audit::MAX_SEGMENTS]);
     let seats = counts.map(|count| AuditSeat {
         verifier: alice().address(),
         draw: 2,
@@ -465,9 +466,10 @@ fn the_entry_of_the_largest_audit_fits_into_the_store() {
     let audit = Audit {
         rate: Permille::ALL,
         seed: Seed([1; 32]),
-        draws: 2,
+        draws: 3,
+        again: true,
         seats: List::new(seats.collect()).unwrap(),
-        posted: List::new(vec![SegmentIndex(1); Audit::MAX_DUTIES]).unwrap(),
+        posted: List::new(vec![SegmentIndex(1); Audit::MAX_POSTED]).unwrap(),
         leaves: List::new((0..).take(Audit::MAX_LEAVES).map(leaf).collect()).unwrap(),
         lacking: true,
         objected: true,
@@ -475,7 +477,7 @@ fn the_entry_of_the_largest_audit_fits_into_the_store() {
         until: Millis(1),
     };
     let size = Entry::Audit(audit.into()).encode_size();
-    assert!(size < 20 * 1024, "{size}");
+    assert!(size < 28 * 1024, "{size}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use opengpu_types::{
     Address, Allocation, Amount, ArtifactId, Audit as Stored, AuditLeaf, AuditParameters,
     AuditPhase, AuditReply, AuditReveal, AuditSeat, Challenger, Commitment, DisputeMove, Ending,
     Event, Frontier, LeaseId, LeasePhase, Leave, List, MarketOperation, Metered, Millis, Outcome,
-    ProgramId, Reply, Said, Segment, SegmentIndex, Spec, TaskId, Text, Unit, Usage,
+    Permille, ProgramId, Reply, Said, Segment, SegmentIndex, Spec, TaskId, Text, Unit, Usage,
 };
 use opengpu_verify::{
     answer::Answer,
@@ -223,6 +223,8 @@ pub(crate) enum Kind {
     /// Says that it was not served what can be unserved.
     Unserved,
     Silent,
+    /// Says what the provider claims.
+    Friend,
 }
 
 /// A network with an audit of the first lease.
@@ -234,8 +236,12 @@ pub(crate) struct Court {
     pub(crate) events: Vec<Event>,
 }
 
-/// Audits of two segments.
-pub(crate) const TWO: AuditParameters = AuditParameters { segments: 2, ..AuditParameters::LOCAL };
+/// Audits of two segments, none of which is audited again.
+pub(crate) const TWO: AuditParameters =
+    AuditParameters { segments: 2, again: Permille::ZERO, ..AuditParameters::LOCAL };
+
+/// The same, and everything that is found right is audited again.
+pub(crate) const TWICE: AuditParameters = AuditParameters { again: Permille::ALL, ..TWO };
 
 pub(crate) fn audited_bazaar(audits: AuditParameters, providers: u8) -> Bazaar {
     let network = Network::recorded(|genesis| {
@@ -274,6 +280,20 @@ impl Court {
     pub(crate) fn new(lie: Lie, kind: Kind) -> Self {
         let mut court = Self::committed(lie, kind, TWO);
         court.until(|phase| !matches!(phase, AuditPhase::Waiting { .. }));
+        court
+    }
+
+    /// Some verifiers of one kind have found right what a provider did, and others of another kind look again.
+    pub(crate) fn looked_at_twice(lie: Lie, first: Kind, then: Kind) -> Self {
+        let mut court = Self::committed(lie, first, TWICE);
+        court.play(|phase| matches!(phase, AuditPhase::Again { .. }));
+        let seats = court.stored().unwrap().seats;
+        court.kinds = vec![then; 8];
+        for seat in &seats {
+            let number = usize::from(court.number(seat.verifier));
+            court.kinds[number] = first;
+        }
+        court.play(|_| false);
         court
     }
 
@@ -391,6 +411,10 @@ impl Court {
     pub(crate) fn answer(&self, index: SegmentIndex, verifier: Address) -> Answer {
         match self.kind(verifier) {
             Kind::Liar => Answer(Digest([66; 32])),
+            Kind::Friend => {
+                let claimed = End::of(&self.run.segments[at(index)]);
+                Answer::new(&self.stored().unwrap().seed, &claimed)
+            }
             _ => Answer::of(&self.stored().unwrap().seed, &self.run.found(index)),
         }
     }

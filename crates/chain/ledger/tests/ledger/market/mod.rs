@@ -1,5 +1,6 @@
 //! The market: providers, tasks, auctions, leases and what they are paid.
 
+mod again;
 mod agenda;
 mod auction;
 mod audit;
