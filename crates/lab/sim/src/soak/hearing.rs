@@ -171,7 +171,7 @@ impl Hearing<'_> {
             }
             Phase::Disputing(dispute) => self.turn(dispute, dice.word()),
             Phase::Objecting if dice.one_in(3) => self.object(dice.word()),
-            Phase::Objecting | Phase::Drawing | Phase::Decided(_) => None,
+            Phase::Objecting | Phase::Drawing | Phase::Again | Phase::Decided(_) => None,
         }
     }
 
