@@ -366,3 +366,15 @@ fn write(context: &Context, file: &Path, bytes: &[u8]) -> Result<()> {
     context.output.note(format!("Wrote {} bytes to {}.", bytes.len(), file.display()));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_devices_are_tried_is_told_in_words() {
+        assert_eq!(trials(&TrialParameters::OFF), "none");
+        let told = trials(&TrialParameters::BRIEF);
+        assert_eq!(told, "once in 1 min, 8 s of work within 1.250 times that and 3 s more");
+    }
+}

@@ -31,7 +31,7 @@ pub(crate) enum Role {
     /// An executor, behind these walls; without any if none.
     Executor(Option<Grant>),
     /// What one device computes for a trial.
-    Trial(crate::trial::Order),
+    Trial(crate::trial::Wanted),
 }
 
 /// From the supervisor.

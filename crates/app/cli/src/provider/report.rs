@@ -7,7 +7,7 @@ use opengpu_agent::{
     core::{BidStage, BidStatus, Devices, Failing, Stage, Wish},
     presence::Sight,
 };
-use opengpu_types::{Address, Millis, Permille, Provider, ProviderStatus};
+use opengpu_types::{Address, Millis, Permille, ProviderStatus};
 use serde::{Deserialize, Serialize};
 
 /// Where a provider stands.
@@ -127,7 +127,10 @@ impl Report {
             wish: word(status.wish).to_owned(),
             standing: standing(status, around),
             on_chain: on_chain.map(str::to_owned),
-            devices_shown: provider.map(|provider| shown(provider, around.now)),
+            devices_shown: provider.map(|it| {
+                let proven = it.proven.map(|at| around.now.since(at));
+                shown(it.status, it.in_trial, proven)
+            }),
             stake: provider.map(|provider| provider.stake.to_string()),
             reliability_permille: record.map(|(reliability, _)| reliability.get()),
             uptime_permille: record.map(|(_, uptime)| uptime.get()),
@@ -250,14 +253,14 @@ const MEND: &str = "a device that fails again and again is out of service for so
      lease: `opengpu doctor` says what is wrong, `opengpu provider resume` puts it back at once, and `devices` in \
      provider.toml leaves it out";
 
-/// What trials have shown of the devices of a provider.
-fn shown(provider: &Provider, now: Millis) -> String {
-    match (provider.status, provider.in_trial, provider.proven) {
+/// What trials have shown of the devices of a provider: whether they are in one, and when they were proven.
+fn shown(status: ProviderStatus, in_trial: bool, since: Option<Millis>) -> String {
+    match (status, in_trial, since) {
         (_, true, _) => "its devices are in a trial now".to_owned(),
         (ProviderStatus::Unproven { .. }, ..) => {
             "no: a trial did not show the devices that it offers".to_owned()
         }
-        (_, _, Some(at)) => ago(now.since(at)),
+        (_, _, Some(time)) => ago(time),
         _ => "not yet: the chain has not tried its devices".to_owned(),
     }
 }
@@ -349,6 +352,17 @@ mod tests {
 
     const AROUND: Around =
         Around { open: true, reachable: true, idle_only: false, sight: None, now: Millis(0) };
+
+    #[test]
+    fn it_says_whether_and_when_devices_were_proven() {
+        let (active, failed) =
+            (ProviderStatus::Active, ProviderStatus::Unproven { draining: false });
+        let proven = Some(Millis(5_000));
+        assert_eq!(shown(active, false, proven), "5 s ago");
+        assert!(shown(active, false, None).starts_with("not yet"));
+        assert!(shown(active, true, proven).contains("in a trial now"));
+        assert!(shown(failed, false, None).starts_with("no:"));
+    }
 
     #[test]
     fn it_says_what_it_does_or_why_it_does_nothing() {

@@ -115,8 +115,8 @@ impl Author {
         let count = self.dice.below(3);
         let offers = (0..count).map(|_| {
             let mut offer = goods::offer(&mut self.dice);
-            // So slow that a trial takes no time here; tasks are measured by products.
-            offer.rating.integers = u64::from(self.dice.one_in(4));
+            // A trial takes one block of lanes then; tasks are measured by products.
+            offer.rating.integers = 0;
             offer
         });
         List::new(offers.collect()).expect("fewer than the limit")

@@ -5,7 +5,7 @@
 //!                            │
 //!                            └── failed: nothing is said, and the chain finds it late
 //!
-//!   unproven ──► Ask, later and later
+//!   unproven ──► Request, later and later
 //! ```
 //!
 //! - The chain is a level and not an edge: every look tells the open trial, and what is to be done follows
@@ -60,7 +60,7 @@ pub enum Effect {
     /// Open what was drawn of it.
     Open(Trial),
     /// Ask for a trial.
-    Ask,
+    Request,
     /// Nothing that was computed is wanted any more.
     Forget,
 }
@@ -86,7 +86,7 @@ pub struct Trials {
     /// Nothing is sent before.
     rest: Millis,
     /// When it asks for a trial, and after what time it asks again.
-    ask: Option<(Millis, Millis)>,
+    asking: Option<(Millis, Millis)>,
 }
 
 impl Trials {
@@ -120,7 +120,7 @@ impl Trials {
     fn decide(&mut self, now: Millis) -> Vec<Effect> {
         let mut effects = Vec::new();
         if !self.unproven {
-            self.ask = None;
+            self.asking = None;
         }
         let Some(trial) = &self.trial else {
             if self.work.take_if(|_| !self.sending).is_some() {
@@ -154,14 +154,14 @@ impl Trials {
         if !self.unproven || self.sending || now < self.rest {
             return None;
         }
-        let (at, after) = *self.ask.get_or_insert((now.plus(ASK), ASK));
+        let (at, after) = *self.asking.get_or_insert((now.plus(ASK), ASK));
         if now < at {
             return None;
         }
         let after = Millis(after.0.saturating_mul(2)).min(LONGEST_ASK);
-        self.ask = Some((now.plus(after), after));
+        self.asking = Some((now.plus(after), after));
         self.sending = true;
-        Some(Effect::Ask)
+        Some(Effect::Request)
     }
 }
 
@@ -246,7 +246,7 @@ mod tests {
         let unproven = || Input::Seen { trial: None, unproven: true };
         let mut asked = Vec::new();
         for second in 0..600 {
-            if trials.apply(Millis(second * 1_000), unproven()) == [Effect::Ask] {
+            if trials.apply(Millis(second * 1_000), unproven()) == [Effect::Request] {
                 asked.push(second);
                 trials.apply(Millis(second * 1_000), Input::Submitted(Answer::Applied));
             }
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(asked, [10, 30, 70, 150, 310]);
         trials.apply(Millis(600_000), seen(None));
         assert_eq!(trials.apply(Millis(601_000), unproven()), [], "it begins anew");
-        assert_eq!(trials.apply(Millis(611_000), unproven()), [Effect::Ask]);
+        assert_eq!(trials.apply(Millis(611_000), unproven()), [Effect::Request]);
         let refused = Answer::Failed(Failure::NotActive);
         trials.apply(Millis(611_000), Input::Submitted(refused));
         assert_eq!(trials.apply(Millis(612_000), unproven()), []);

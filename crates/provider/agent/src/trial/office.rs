@@ -145,7 +145,7 @@ impl Office {
                 Effect::Compute(trial) => self.compute(trial),
                 Effect::Commit(root) => self.say(MarketOperation::CommitTrial { root }),
                 Effect::Open(trial) => self.open(&trial),
-                Effect::Ask => self.say(MarketOperation::RequestTrial),
+                Effect::Request => self.say(MarketOperation::RequestTrial),
                 Effect::Forget => self.let_go(),
             }
         }

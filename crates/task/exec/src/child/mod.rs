@@ -53,7 +53,7 @@ pub fn serve_with(registry: Registry) -> io::Result<()> {
     let role: Option<Role> = protocol::read(&mut io::stdin().lock(), &mut Vec::new())?;
     let grant = match role {
         None => return Ok(()),
-        Some(Role::Trial(order)) => return trial::serve(&order, output),
+        Some(Role::Trial(wanted)) => return trial::serve(&wanted, output),
         Some(Role::Executor(grant)) => grant,
     };
     if let Some(grant) = &grant {

@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// What one device is to compute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Order {
+pub(crate) struct Wanted {
     /// Its id; the processor if none.
     device: Option<String>,
     threads: Option<u32>,
@@ -71,7 +71,7 @@ pub fn compute(
 ) -> Result<Vec<Digest>, TrialError> {
     let Work { lanes, rounds } = device.work;
     let (id, threads) = (launch.device.clone(), launch.threads);
-    let order = Order { device: id, threads, words: device.words, lanes, rounds };
+    let wanted = Wanted { device: id, threads, words: device.words, lanes, rounds };
     let mut command = launch.command();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     let mut running = Running(command.spawn()?);
@@ -79,7 +79,7 @@ pub fn compute(
     let (Some(mut stdin), Some(mut stdout)) = (stdin, stdout) else {
         return Err(io::Error::other("it has no streams").into());
     };
-    protocol::write(&mut stdin, &Role::Trial(order), &mut Vec::new())?;
+    protocol::write(&mut stdin, &Role::Trial(wanted), &mut Vec::new())?;
     stdin.flush()?;
     let (sender, answer) = channel();
     let reader = std::thread::Builder::new().name("trial".to_owned()).spawn(move || {
@@ -122,9 +122,9 @@ enum Answer {
     Failed(String),
 }
 
-/// Carries out an order, and answers on this stream.
-pub(crate) fn serve(order: &Order, output: impl io::Write) -> io::Result<()> {
-    let answer = match leaves(order) {
+/// Computes what is wanted, and answers on this stream.
+pub(crate) fn serve(wanted: &Wanted, output: impl io::Write) -> io::Result<()> {
+    let answer = match leaves(wanted) {
         Ok(leaves) => Answer::Leaves(leaves.into_iter().flat_map(|leaf| leaf.0).collect()),
         Err(why) => Answer::Failed(why),
     };
@@ -133,15 +133,15 @@ pub(crate) fn serve(order: &Order, output: impl io::Write) -> io::Result<()> {
     output.flush()
 }
 
-fn leaves(order: &Order) -> Result<Vec<Digest>, String> {
-    let work = Work { lanes: order.lanes, rounds: order.rounds };
+fn leaves(wanted: &Wanted) -> Result<Vec<Digest>, String> {
+    let work = Work { lanes: wanted.lanes, rounds: wanted.rounds };
     if work.lanes > trial::LANES_MAX || work.rounds > trial::ROUNDS_MAX {
         return Err("more than any trial asks".to_owned());
     }
-    match order.device.as_deref() {
-        None | Some(PROCESSOR) => Ok(on_cpu::leaves(order.words, work, order.threads)),
+    match wanted.device.as_deref() {
+        None | Some(PROCESSOR) => Ok(on_cpu::leaves(wanted.words, work, wanted.threads)),
         #[cfg(feature = "gpu")]
-        Some(id) => on_gpu::leaves(id, order.words, work).map_err(|error| error.to_string()),
+        Some(id) => on_gpu::leaves(id, wanted.words, work).map_err(|error| error.to_string()),
         #[cfg(not(feature = "gpu"))]
         Some(id) => Err(format!("this build reaches no GPU, and {id} is one")),
     }
@@ -158,9 +158,9 @@ fn leaves_of(values: &[u8]) -> impl Iterator<Item = Digest> {
 mod tests {
     use super::*;
 
-    fn order(device: Option<&str>, lanes: u32, rounds: u32) -> Order {
+    fn wanted(device: Option<&str>, lanes: u32, rounds: u32) -> Wanted {
         let device = device.map(str::to_owned);
-        Order { device, threads: Some(2), words: [1, 2], lanes, rounds }
+        Wanted { device, threads: Some(2), words: [1, 2], lanes, rounds }
     }
 
     fn expected(lanes: u32, rounds: u32) -> Vec<Digest> {
@@ -171,16 +171,16 @@ mod tests {
     #[test]
     fn the_processor_computes_what_is_checked() {
         for lanes in [64, 128, 640, 64_000] {
-            assert_eq!(leaves(&order(Some("cpu"), lanes, 3)).unwrap(), expected(lanes, 3));
+            assert_eq!(leaves(&wanted(Some("cpu"), lanes, 3)).unwrap(), expected(lanes, 3));
         }
-        assert_eq!(leaves(&order(None, 64, 3)).unwrap(), expected(64, 3));
+        assert_eq!(leaves(&wanted(None, 64, 3)).unwrap(), expected(64, 3));
     }
 
     #[test]
     fn what_no_trial_asks_is_not_computed() {
-        assert!(leaves(&order(None, u32::MAX, 1)).is_err());
-        assert!(leaves(&order(None, 64, u32::MAX)).is_err());
-        assert!(leaves(&order(Some("no such device"), 64, 1)).is_err());
+        assert!(leaves(&wanted(None, u32::MAX, 1)).is_err());
+        assert!(leaves(&wanted(None, 64, u32::MAX)).is_err());
+        assert!(leaves(&wanted(Some("no such device"), 64, 1)).is_err());
     }
 
     #[cfg(feature = "gpu")]
@@ -190,7 +190,7 @@ mod tests {
         let gpu = gpu.expect("a GPU, or Mesa's software driver (package mesa-vulkan-drivers)");
         let id = gpu.info().id.to_string();
         for (lanes, rounds) in [(64, 3), (640, 70), (64_000, 2)] {
-            let found = leaves(&order(Some(&id), lanes, rounds)).unwrap();
+            let found = leaves(&wanted(Some(&id), lanes, rounds)).unwrap();
             assert_eq!(found, expected(lanes, rounds), "{lanes} {rounds}");
         }
     }

@@ -1,5 +1,7 @@
 //! What of a trial is found, and what is not.
 
+#![expect(clippy::arithmetic_side_effects, reason = "properties are about small numbers")]
+
 use super::*;
 use proptest::prelude::*;
 
