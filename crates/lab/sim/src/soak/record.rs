@@ -169,6 +169,7 @@ mod tests {
                 rate: Permille::ALL,
                 seed: Seed([0; 32]),
                 draws: 0,
+                again: false,
                 seats: List::empty(),
                 posted: List::empty(),
                 leaves: List::empty(),
