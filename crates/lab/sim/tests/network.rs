@@ -56,7 +56,7 @@ fn leases_complete_and_tasks_end_through_every_mishap_of_providers_and_clients()
     // As many seeds as it takes until everything has happened, within reason.
     let mut reports = Vec::new();
     while reports.len() < 2 || !all(&reports) {
-        assert!(reports.len() < 8, "{reports:?}");
+        assert!(reports.len() < 12, "{reports:?}");
         let seed = u64::try_from(reports.len()).unwrap();
         reports.push(run(Scenario::Market, seed).unwrap());
     }
