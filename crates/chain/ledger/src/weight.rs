@@ -19,7 +19,7 @@
 //! | an audit that is spoken in: read, changed, kept | 20 us | 200 |
 //! | a unit that is executed, up to its fuel | 6 ms | 60,000 |
 //! | a byte of its module, checked and translated | 50 ns | 0.5 |
-//! | 24 opened blocks of a trial, with their proofs | 0.5 ms | 5,000 |
+//! | 24 opened blocks of a trial, with their proofs | 0.5 ms at most, by count of hashes | 5,000 |
 //! | a round of all 24 drawn lanes, beside each other | 0.1 us | 1 |
 
 use commonware_codec::EncodeSize as _;
