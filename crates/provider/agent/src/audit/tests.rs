@@ -309,7 +309,7 @@ impl World {
             }
             // To the last moment in which something can be said, and then to the end.
             let deadline = self.audit.deadline().unwrap_or(self.now);
-            let last = Millis(deadline.0 - SENDING.0).since(self.now);
+            let last = Millis(deadline.0.saturating_sub(SENDING.0)).since(self.now);
             self.pass(if last == Millis(0) { SENDING } else { last.min(Millis(60_000)) });
             for at in 0..self.actors.len() {
                 self.actors[at].tell(self.now, Input::Ticked);
