@@ -124,7 +124,7 @@ fn answer(path: &str, submission: &str) -> (u16, String) {
         r#""provider_lock":100,"bid_pledge":"0.1","bidding":2000,"opening":1000,"#,
         r#""silence":15000,"grace":5000,"objection":1000,"retention":60000,"#,
         r#""half_life":2592000000,"index":"0.001","least_index":"0.00001","most_index":"10","#,
-        r#""index_period":60000,"dollar":"2","audits":{"segments":0,"answering":5000,"posting":3000,"opening":3000,"revealing":3000,"clock":10000,"showing":5000,"lately":60000,"fee":1000,"fees":200,"pledge":"0.1"},"trials":{"period":0,"work":8000,"slack":1250,"allowance":3000,"opening":15000}}}"#
+        r#""index_period":60000,"dollar":"2","audits":{"segments":0,"answering":5000,"posting":3000,"opening":3000,"revealing":3000,"clock":10000,"showing":5000,"lately":60000,"fee":1000,"fees":200,"pledge":"0.1","again":20},"trials":{"period":0,"work":8000,"slack":1250,"allowance":3000,"opening":15000}}}"#
     );
     let answer = match path {
         path if path.starts_with("/v1/status") => format!(

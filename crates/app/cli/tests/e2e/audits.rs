@@ -8,9 +8,10 @@ use crate::{
 };
 use opengpu_client::{Keystore, Passphrase, devnet, send};
 use opengpu_types::{
-    Address, Amount, Audit, AuditPhase, Challenger, CloseReason, Entry, Event, Fault, Finding,
-    Height, Key, LeaseId, LeasePhase, Operation, Outcome, Said, Verdict,
+    Address, Amount, Audit, AuditPhase, AuditSeat, Challenger, CloseReason, Entry, Event, Fault,
+    Finding, Height, Key, LeaseId, LeasePhase, Operation, Outcome, Said, Verdict,
 };
+use rustix::process::Signal;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -180,13 +181,20 @@ fn e2e_a_provider_that_vanishes_when_it_is_to_open_is_refuted_and_another_does_i
     let scene = Scene::new("3");
     let start = |scene: &Scene, more: &[&str]| scene.start_provider("gone", more);
     let gone = staked(&scene, ("gone", CHEAP), start);
+    // A verifier that does not answer, so that leaves are awaited only when its time is over.
+    let start = |scene: &Scene, more: &[&str]| scene.start_provider("asleep", more);
+    let asleep = staked(&scene, ("asleep", DEAR), start);
+    asleep.signal(Signal::STOP);
     let (task, expected) = short(&scene);
     let rpc = scene.rpc();
-    until("verifiers are served", || match rpc.entry(&Key::Audit(lease(&task, 0))).unwrap() {
-        Some(Entry::Audit(audit)) => audit.into_inner().phase == AuditPhase::Opening,
+    let sealed =
+        |seat: &AuditSeat| seat.duties.iter().all(|duty| matches!(duty.said, Said::Sealed(_)));
+    until("a verifier was served", || match rpc.entry(&Key::Audit(lease(&task, 0))).unwrap() {
+        Some(Entry::Audit(audit)) => audit.into_inner().seats.iter().any(sealed),
         _ => false,
     });
     gone.kill();
+    asleep.signal(Signal::CONT);
     assert_eq!(scene.pulled(&task), expected);
     let found = closed(&scene, lease(&task, 0));
     assert_eq!(found.finding, Finding::Refuted(Fault::Unopened));

@@ -474,9 +474,9 @@ mod tests {
     #[test]
     fn an_audit_has_statements_of_twelve_verifiers_and_costs_more_than_a_transfer() {
         let costs = costs(2, 1).unwrap();
-        // Twelve answers, the leaves of thirteen duties four at a time, twelve reveals.
-        assert_eq!(costs.count, 12 + 4 + 12);
-        assert_eq!(costs.statements.count, 2 * 28);
+        // Twelve answers, all leaves at once, twelve reveals.
+        assert_eq!(costs.count, 12 + 1 + 12);
+        assert_eq!(costs.statements.count, 2 * 25);
         assert_eq!(costs.transfer.count, TRANSFERS);
         assert!(costs.audit().unwrap() > costs.transfer.each().unwrap());
         assert!(costs.transactions > costs.count * 100 && costs.receipts > 0);
