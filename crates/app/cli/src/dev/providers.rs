@@ -33,8 +33,8 @@ const FUNDS: Amount = Amount::whole(100);
 const STAKE: Amount = Amount::whole(10);
 /// Least for a second.
 const RATE: &str = "0.001 oGPU";
-/// What a liar takes: it wins.
-const LIARS_RATE: &str = "0.0005 oGPU";
+/// What a liar takes: it wins, also against those who were faster than they had said.
+const LIARS_RATE: &str = "0.00002 oGPU";
 
 /// A provider of the network.
 #[derive(Clone, Debug)]

@@ -357,7 +357,7 @@ fn checked(spec: &Spec) -> &'static str {
 fn audited(spec: &Spec) -> &'static str {
     if covers(spec) {
         "other providers are drawn to repeat parts of it; a lie that they find is narrowed to one step, \
-         executed by all validators, and costs the provider its stake"
+         executed by all validators, and costs the provider its pay and a part of its stake"
     } else if spec.eyes == Eyes::Anyone {
         "the provider commits to every segment on chain; only programs of kind wasm and class exact are \
          repeated by others, but you can run any segment again yourself"

@@ -44,8 +44,12 @@ pub fn run_canary(canary: Canary) -> Result<Report, Breach> {
         }
         Canary::NobodyReportsImpostor => Plan::quiet_with(Part::Conflicter),
         Canary::SplitBrain | Canary::NoQuorum => Plan::quiet(),
-        Canary::NobodySells | Canary::NobodyBuys | Canary::OrderMatters | Canary::NobodyIsWoken => {
+        Canary::NobodySells | Canary::NobodyBuys | Canary::NobodyIsWoken => {
             Plan { acts: vec![Act { seconds: 20, ..Act::default() }], ..Plan::quiet() }
+        }
+        // Until two leases are settled in one block.
+        Canary::OrderMatters => {
+            Plan { acts: vec![Act { seconds: 180, ..Act::default() }], ..Plan::quiet() }
         }
     };
     let habit = match canary {

@@ -6,8 +6,8 @@ use crate::{SHORT, Scene, example};
 use opengpu_agent::Agent;
 use opengpu_exec::Program;
 use opengpu_types::{
-    Amount, Audit, AuditParameters, AuditPhase, CloseReason, Entry, Event, Fault, Finding, Key,
-    LeaseId, MarketParameters, Millis, Verdict,
+    Address, Amount, Audit, AuditParameters, AuditPhase, CloseReason, Entry, Event, Fault, Finding,
+    Key, LeaseId, MarketParameters, Millis, Verdict,
 };
 
 /// Everything is audited, and machines with other work have time.

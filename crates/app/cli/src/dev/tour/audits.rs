@@ -14,11 +14,17 @@ use crate::{
 };
 use anyhow::Result;
 use opengpu_light::Report;
-use opengpu_types::{Allocating, Fault, Finding, LeaseId, Verdict};
+use opengpu_types::{Allocating, Fault, Finding, LeaseId, Permille, Verdict, Weights};
+
+/// At once, to whoever costs least, whatever its record is: so the one that cheats gets its task.
+const CHEAPEST: (Allocating, Weights) = (
+    Allocating::Spot,
+    Weights { time: Permille::ZERO, reliability: Permille::ZERO, proximity: Permille::ZERO },
+);
 
 impl Tour<'_> {
     pub(super) fn audits(&mut self) -> Result<()> {
-        let honest = self.trade(&SHA256_SEARCH, Allocating::Spot)?;
+        let honest = self.trade(&SHA256_SEARCH, CHEAPEST)?;
         let (report, told) = self.evidence(&honest)?;
         if report.finding != Finding::Upheld || report.closing.certificate.draws == 0 {
             return Err(wrong("others should have repeated the search and agreed", &report));
@@ -31,7 +37,7 @@ impl Tour<'_> {
         };
         let place = (self.context, &*self.network);
         providers::start_liar(place, PROVIDERS, liar, self.processes, self.stop)?;
-        let cheated = self.trade(&SHA256_SEARCH, Allocating::Spot)?;
+        let cheated = self.trade(&SHA256_SEARCH, CHEAPEST)?;
         let (report, told) = self.evidence(&cheated)?;
         let is_found = matches!(report.finding, Finding::Refuted(Fault::Wrong { .. }));
         if !is_found || report.closing.slash.is_none() {

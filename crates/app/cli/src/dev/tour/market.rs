@@ -13,13 +13,16 @@ use crate::{
 use anyhow::{Context as _, Result};
 use opengpu_client::{devnet, market};
 use opengpu_sdk::{Attended, Client, Wishes, quote::quote};
-use opengpu_types::{Allocating, Amount, ArtifactId, Money, Task, TaskId, TaskPhase};
+use opengpu_types::{Allocating, Amount, ArtifactId, Money, Task, TaskId, TaskPhase, Weights};
 use std::{sync::atomic::AtomicBool, time::Instant};
 
 /// Honest providers of the tour.
 pub(super) const PROVIDERS: u8 = 3;
 /// What each task may cost.
 const BUDGET: Amount = Amount::whole(1);
+/// By sealed bids, as a client weighs them that wishes nothing else.
+const AUCTION: (Allocating, Weights) = (Allocating::Auction, Wishes::WEIGHTS);
+
 /// A task that has ended.
 pub(super) struct Done {
     pub(super) id: TaskId,
@@ -31,13 +34,13 @@ pub(super) struct Done {
 impl Tour<'_> {
     pub(super) fn market(&mut self) -> Result<()> {
         self.providers()?;
-        let rendered = self.trade(&PATH_TRACER, Allocating::Auction)?;
+        let rendered = self.trade(&PATH_TRACER, AUCTION)?;
         let program = PATH_TRACER.unpack(self.network.path())?;
         let shape = program.manifest.picture.context("the program paints no picture")?;
         let path = self.network.path().join("picture.png");
         std::fs::write(&path, picture::png(shape, &rendered.output)?)?;
         self.tell(8, "A picture", &format!("{}\nlook at {}", rendered.text, path.display()))?;
-        let trained = self.trade(&TRAIN_DIGITS, Allocating::Auction)?;
+        let trained = self.trade(&TRAIN_DIGITS, AUCTION)?;
         self.tell(9, "A training", &trained.text)?;
         let checked = [&rendered, &trained].map(|done| self.check(done));
         let lines: Vec<_> = checked.into_iter().collect::<Result<_>>()?;
@@ -58,12 +61,17 @@ impl Tour<'_> {
     }
 
     /// Quotes a program, has it awarded and run, and fetches its output.
-    pub(super) fn trade(&self, example: &Example, allocating: Allocating) -> Result<Done> {
+    pub(super) fn trade(
+        &self,
+        example: &Example,
+        (allocating, weights): (Allocating, Weights),
+    ) -> Result<Done> {
         let client = Client::open(self.network.path(), &self.rpc, self.network.genesis.chain)?;
         let [from, _] = devnet::USERS;
         let program = example.unpack(self.network.path())?;
         let input = input::read(&program, None)?;
-        let wishes = Wishes { allocating: Some(allocating), ..Wishes::new(Money::tokens(BUDGET)) };
+        let allocating = Some(allocating);
+        let wishes = Wishes { allocating, weights, ..Wishes::new(Money::tokens(BUDGET)) };
         let dollar = self.rpc.parameters()?.parameters.market.dollar;
         let spec = wishes.spec(&program, ArtifactId::of(&input), dollar);
         let offers = market::offers(&self.rpc)?;
