@@ -42,8 +42,10 @@ fn leases_complete_and_tasks_end_through_every_mishap_of_providers_and_clients()
         |it| it.resumed,
         |it| it.alone,
     ];
-    let witnessed: [fn(&Witnessed) -> u64; 4] =
-        [|it| it.continued, |it| it.equal, |it| it.refused, |it| it.swapped];
+    // That a task which was gone on with ends as if nothing had happened is too rare for few seeds; the
+    // command demands it of many.
+    let witnessed: [fn(&Witnessed) -> u64; 3] =
+        [|it| it.continued, |it| it.refused, |it| it.swapped];
     let all = |reports: &[Report]| {
         let met = |kind: fn(&Mishaps) -> u64| reports.iter().any(|it| kind(&it.mishaps) > 0);
         let away = |kind: fn(&Absences) -> u64| reports.iter().any(|it| kind(&it.absences) > 0);

@@ -5,7 +5,7 @@ use opengpu_types::CloseReason;
 use std::{collections::BTreeMap, fmt};
 
 /// Fewer seeds need not show everything.
-const SEEDS_THAT_COVER: u64 = 10;
+const SEEDS_THAT_COVER: u64 = 30;
 
 /// The sum of all runs of one scenario.
 #[derive(Clone, Debug, Default)]
@@ -187,13 +187,13 @@ mod tests {
                 Ok(report)
             }))
         };
-        let well = all(|_| (), 10);
+        let well = all(|_| (), 30);
         assert!(well.is_well() && well.gaps().is_empty());
-        assert!(well.leases().unwrap().contains("30 won by a bid were refused"));
+        assert!(well.leases().unwrap().contains("90 won by a bid were refused"));
         let missing: [fn(&mut Witnessed); 4] =
             [|it| it.continued = 0, |it| it.equal = 0, |it| it.refused = 0, |it| it.swapped = 0];
         for change in missing {
-            let (few, many) = (all(change, 9), all(change, 10));
+            let (few, many) = (all(change, 29), all(change, 30));
             assert!(few.is_well());
             assert!(!many.is_well());
             assert_eq!(many.gaps().len(), 1, "{:?}", many.gaps());
