@@ -42,8 +42,6 @@ fn leases_complete_and_tasks_end_through_every_mishap_of_providers_and_clients()
         |it| it.resumed,
         |it| it.alone,
     ];
-    // That a task which was gone on with ends as if nothing had happened is too rare for few seeds; the
-    // command demands it of many.
     let witnessed: [fn(&Witnessed) -> u64; 3] =
         [|it| it.continued, |it| it.refused, |it| it.swapped];
     let all = |reports: &[Report]| {
