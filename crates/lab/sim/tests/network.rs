@@ -110,12 +110,6 @@ fn a_market_without_tasks_is_caught() {
 }
 
 #[test]
-fn a_market_on_which_the_sequence_of_settlements_matters_is_caught() {
-    let result = run_canary(Canary::OrderMatters);
-    assert!(matches!(result, Err(Breach::Order { .. })), "{result:?}");
-}
-
-#[test]
 fn a_market_that_wakes_nobody_is_caught() {
     let result = run_canary(Canary::NobodyIsWoken);
     let Err(Breach::Invariant { breach, .. }) = result else { panic!("{result:?}") };

@@ -29,8 +29,6 @@ pub enum Canary {
     NobodySells,
     /// Tasks: nobody buys.
     NobodyBuys,
-    /// Fairness: somebody has less when the settlements of a block change places.
-    OrderMatters,
     /// Alarms: whoever looks at the chain finds that nothing is woken.
     NobodyIsWoken,
 }
@@ -47,15 +45,11 @@ pub fn run_canary(canary: Canary) -> Result<Report, Breach> {
         Canary::NobodySells | Canary::NobodyBuys | Canary::NobodyIsWoken => {
             Plan { acts: vec![Act { seconds: 20, ..Act::default() }], ..Plan::quiet() }
         }
-        // Until two leases are settled in one block.
-        Canary::OrderMatters => {
-            Plan { acts: vec![Act { seconds: 180, ..Act::default() }], ..Plan::quiet() }
-        }
     };
     let habit = match canary {
         Canary::NobodySells => Some(Habit::Wait),
         Canary::NobodyBuys => Some(Habit::Sell),
-        Canary::NobodyIsWoken | Canary::OrderMatters => Some(Habit::Trade),
+        Canary::NobodyIsWoken => Some(Habit::Trade),
         _ => None,
     };
     let scenario = if habit.is_some() { Scenario::Market } else { Scenario::Transfers };
@@ -63,9 +57,6 @@ pub fn run_canary(canary: Canary) -> Result<Report, Breach> {
     production.traders = production.traders.map(|traders| traders.with(habit.unwrap_or_default()));
     if canary == Canary::NobodyIsWoken {
         production.shadow.forget_alarms();
-    }
-    if canary == Canary::OrderMatters {
-        production.shadow.miscount();
     }
     let config = RuntimeConfig::default().with_timeout(Some(LIMIT));
     let (result, checkpoint) = Runner::new(config).start_and_recover(|context| async {
@@ -78,10 +69,9 @@ pub fn run_canary(canary: Canary) -> Result<Report, Breach> {
                 }
                 production.until_the_end(context, 0).await
             }
-            Canary::NobodySells
-            | Canary::NobodyBuys
-            | Canary::OrderMatters
-            | Canary::NobodyIsWoken => production.until_the_end(context, 0).await,
+            Canary::NobodySells | Canary::NobodyBuys | Canary::NobodyIsWoken => {
+                production.until_the_end(context, 0).await
+            }
         }
     });
     result?;

@@ -92,14 +92,6 @@ impl Money {
         }
         Self { paid: paid.collect(), owned }
     }
-
-    /// For a canary: somebody has lost the least that there is.
-    pub(super) fn miscount(&mut self) {
-        let mut owned = self.owned.values_mut().filter(|amount| !amount.is_zero());
-        if let Some(amount) = owned.next() {
-            amount.0 = amount.0.saturating_sub(1);
-        }
-    }
 }
 
 /// What an entry of accounts and of the market holds, and whose it is.

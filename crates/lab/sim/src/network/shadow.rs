@@ -172,8 +172,6 @@ pub(crate) struct Shadow {
     witness: Witness,
     /// A canary: what the blocks wrote of alarms is forgotten.
     forgets_alarms: bool,
-    /// A canary: somebody loses something when settlements change places.
-    miscounts: bool,
 }
 
 impl Shadow {
@@ -191,18 +189,12 @@ impl Shadow {
             time: Millis(0),
             witness: Witness::default(),
             forgets_alarms: false,
-            miscounts: false,
         }
     }
 
     /// From now on nothing is woken; an invariant of the market must notice.
     pub(crate) const fn forget_alarms(&mut self) {
         self.forgets_alarms = true;
-    }
-
-    /// From now on somebody has less when settlements change places.
-    pub(crate) const fn miscount(&mut self) {
-        self.miscounts = true;
     }
 
     /// These providers run what they say.
@@ -363,11 +355,7 @@ impl Shadow {
         let other = self.carry_out(block, &transactions)?;
         let mut otherwise = self.state.clone();
         otherwise.commit(other.changes.clone());
-        let mut money = Money::of(&other, &otherwise);
-        if self.miscounts {
-            money.miscount();
-        }
-        if money != Money::of(executed, after) {
+        if Money::of(&other, &otherwise) != Money::of(executed, after) {
             return Err(Breach::Order { height: block.header.height.0 });
         }
         self.witness.swapped();
