@@ -126,7 +126,7 @@ pub enum Breach {
     },
     /// It matters in which sequence leases are settled.
     #[error("block {height}: somebody gets something else when settlements change places")]
-    Order {
+    Unequal {
         /// Where.
         height: u64,
     },
@@ -356,7 +356,7 @@ impl Shadow {
         let mut otherwise = self.state.clone();
         otherwise.commit(other.changes.clone());
         if Money::of(&other, &otherwise) != Money::of(executed, after) {
-            return Err(Breach::Order { height: block.header.height.0 });
+            return Err(Breach::Unequal { height: block.header.height.0 });
         }
         self.witness.swapped();
         Ok(())
