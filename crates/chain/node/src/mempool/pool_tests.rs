@@ -62,6 +62,27 @@ fn equal_tips_go_in_the_order_of_arrival() {
 }
 
 #[test]
+fn duties_go_before_every_tip_as_long_as_a_quarter_has_room_for_them() {
+    let duty = |signer| {
+        let mut duty = candidate(signer, 0, 0);
+        Arc::make_mut(&mut duty.signed).transaction.max_fee = Amount::ZERO;
+        duty.id = duty.signed.transaction.id(ChainId(1));
+        duty.witness = duty.signed.witness();
+        duty
+    };
+    let (a, b) = (candidate(1, 0, 9), candidate(2, 0, 5));
+    let duties = [duty(5), duty(6), duty(7)];
+    let mut pool = pool(&[a.clone(), b.clone()]);
+    for duty in &duties {
+        pool.admit(duty.clone(), Nonce(0)).unwrap();
+    }
+    let [first, second, third] = duties.map(|duty| duty.id);
+    assert_eq!(ids(&pool.select(8, 800)), [first, second, a.id, b.id, third]);
+    assert_eq!(ids(&pool.select(8, 500)), [first, a.id, b.id, second, third], "by bytes");
+    assert_eq!(ids(&pool.select(3, 800)), [a.id, b.id, first], "no room, and last all the same");
+}
+
+#[test]
 fn a_gap_holds_back_only_what_comes_after_it() {
     let (a0, a2) = (candidate(1, 0, 1), candidate(1, 2, 1));
     let mut pool = pool(&[a0.clone(), a2.clone()]);
